@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace headscope {
+
+/// What is measured about memory.
+enum class Memory : std::uint8_t {
+  kOff,    ///< nothing
+  kCalls,  ///< allocations and their peak inside each hooked attention op
+};
+
+/// How hand-written attention (QKᵀ → softmax → PV) is observed.
+enum class Eager : std::uint8_t {
+  kOff,     ///< only fused ops and scaled_dot_product_attention
+  kBasic,   ///< the matrix products and softmaxes
+  kDetail,  ///< also the elementwise ops between them: exact materialised bytes and masks
+};
+
+/// Which clock times a call.
+enum class DeviceTiming : std::uint8_t {
+  kAuto,  ///< the best clock that this machine offers
+  kHost,  ///< the host's monotonic clock around the op
+};
+
+/// Which threads a profiler sees.
+enum class Threads : std::uint8_t {
+  kAll,      ///< every thread of the process between start and stop
+  kCurrent,  ///< the thread that started the profiler, and the backward passes that it starts
+};
+
+/// Options of an AttentionProfiler. An aggregate, meant for designated initialisers:
+/// `AttentionProfiler profiler{{.memory = Memory::kOff, .keep_calls = 100}};`
+struct Options {
+  Memory memory = Memory::kCalls;
+  Eager eager = Eager::kBasic;
+  DeviceTiming device_timing = DeviceTiming::kAuto;
+  Threads threads = Threads::kAll;
+  /// Split every figure over the heads (Stats::heads).
+  bool per_head = true;
+  /// Longest query that still counts as a decode step.
+  std::int64_t decode_max_q = 1;
+  /// How many mask elements a step may spend on counting admitted pairs exactly. Beyond it a mask
+  /// is `opaque`: its pairs are counted as all admitted.
+  std::int64_t mask_count_budget = std::int64_t{1} << 22;
+  /// How many of the last calls Stats::calls keeps one by one.
+  std::size_t keep_calls = 0;
+  /// Start in the constructor. False leaves the profiler stopped until start().
+  bool start_now = true;
+
+  friend bool operator==(const Options&, const Options&) = default;
+};
+
+}  // namespace headscope

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+
+#include "headscope/export.h"
+#include "headscope/options.h"
+#include "headscope/stats.h"
+
+namespace headscope {
+
+/// Profiles every attention call between its construction and its destruction (or stop()).
+///
+///     headscope::AttentionProfiler profiler{{.memory = headscope::Memory::kOff}};
+///     auto out = model.forward(inputs);
+///     headscope::Stats stats = profiler.get_stats();
+///
+/// Profilers may nest and run side by side; each sees the calls of its own scope. Up to
+/// kMaxRunning of them run at once. All members may be called from any thread.
+class HEADSCOPE_EXPORT AttentionProfiler {
+ public:
+  static constexpr int kMaxRunning = 16;
+
+  /// Starts, unless Options::start_now is false. Throws Error for an option out of its range and when
+  /// kMaxRunning profilers are running.
+  [[nodiscard]] explicit AttentionProfiler(const Options& options = {});
+  AttentionProfiler(AttentionProfiler&& other) noexcept;
+  AttentionProfiler& operator=(AttentionProfiler&& other) noexcept;
+  AttentionProfiler(const AttentionProfiler&) = delete;
+  AttentionProfiler& operator=(const AttentionProfiler&) = delete;
+  /// Stops.
+  ~AttentionProfiler();
+
+  /// Starts, or continues after stop(); what was collected is kept. No effect while running.
+  void start();
+  /// No effect when stopped.
+  void stop() noexcept;
+  [[nodiscard]] bool running() const noexcept;
+
+  /// Leaves calls out until resume(). Pauses nest.
+  void pause() noexcept;
+  void resume() noexcept;
+
+  /// Ends a step: unnamed calls are numbered from 0 again and the mask budget is renewed.
+  void step();
+  /// Forgets everything collected.
+  void reset();
+
+  /// A snapshot; also valid while running and while other threads run attention.
+  [[nodiscard]] Stats get_stats() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace headscope

@@ -1,0 +1,254 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "headscope/budget.h"
+#include "headscope/export.h"
+#include "headscope/options.h"
+#include "headscope/types.h"
+
+namespace headscope {
+
+/// A size that may vary within a row.
+struct Range {
+  std::int64_t min = 0;
+  std::int64_t max = 0;
+  double mean = 0.0;
+
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
+/// Distribution of a time over the calls of a row. Quantiles come from a sketch with a relative
+/// error of at most 1 %; the row's first call (`first`) is kept out of them, because the first call
+/// of a kernel pays one-off costs. A row with a single call has only `total` and `first`.
+struct TimeStats {
+  Nanoseconds total{};
+  Nanoseconds first{};
+  std::optional<Nanoseconds> mean;
+  std::optional<Nanoseconds> min;
+  std::optional<Nanoseconds> p50;
+  std::optional<Nanoseconds> p90;
+  std::optional<Nanoseconds> p99;
+  std::optional<Nanoseconds> max;
+  std::optional<Nanoseconds> std;
+  TimeSource source = TimeSource::kHost;
+
+  friend bool operator==(const TimeStats&, const TimeStats&) = default;
+};
+
+/// The figures of a group of calls. Sums are over all calls of the group; docs/metrics.md holds the
+/// formulas. An absent figure is std::nullopt, never 0.
+struct Figures {
+  std::uint64_t calls = 0;
+  /// The attention's own time: products and softmax of an eager chain, the whole op of a fused one.
+  std::optional<TimeStats> time;
+  /// From the start of the first op of a call to the end of its last, on the host.
+  Nanoseconds host{};
+  /// What runs between the ops of an eager chain: scale, mask, dropout, casts.
+  std::optional<Nanoseconds> glue;
+  /// Work under the op that is no attention (projections of native_mha).
+  std::optional<Nanoseconds> other;
+
+  std::optional<Count> flops;
+  std::optional<Count> flops_dense;
+  /// The part of a fused backward's flops that repeats QKᵀ.
+  std::optional<Count> recompute_flops;
+  /// Compulsory traffic: each operand once.
+  std::optional<Count> bytes;
+  /// Extra traffic that the variant makes: score matrices, expanded K and V, built masks, upcasts.
+  std::optional<Count> bytes_materialized;
+  /// Bytes of the copies of K and V made for GQA or layout, each copy once. Known with Eager::kDetail.
+  std::optional<Count> kv_copy_bytes;
+  /// Bytes of masks built from another mask, each once. Known with Eager::kDetail.
+  std::optional<Count> mask_copy_bytes;
+
+  /// The largest rise of allocated memory above the level at a call's start.
+  std::optional<std::int64_t> peak_bytes;
+  /// Bytes of all query×key sized tensors allocated in one call, the largest over the group.
+  std::optional<std::int64_t> score_bytes;
+  /// Bytes allocated by all calls together.
+  std::optional<Count> allocated_bytes;
+
+  /// False when some call's time holds other work that cannot be told apart: no rate of FLOPs follows from it.
+  bool time_is_attention = true;
+
+  /// Provenance of each figure above by its metric id, where the figure is present.
+  std::map<std::string, Provenance> provenance;
+
+  friend bool operator==(const Figures&, const Figures&) = default;
+};
+
+/// One (layer, variant, op, phase, direction, device, dtype, head geometry).
+struct AttentionRow : Figures {
+  std::string layer;
+  std::optional<std::int64_t> layer_index;
+  std::string variant;
+  std::string op;
+  Phase phase = Phase::kUnknown;
+  Direction direction = Direction::kForward;
+  /// A forward that ran inside a backward pass without repeating an earlier one.
+  bool inside_backward = false;
+  std::string device;
+  std::string dtype;
+
+  Range batch;
+  std::int64_t heads = 0;
+  /// Key/value heads as executed: a model that repeats K and V itself shows `heads` here.
+  std::int64_t kv_heads = 0;
+  /// Key/value heads of the model, where the model was given.
+  std::optional<std::int64_t> model_kv_heads;
+  std::int64_t head_dim = 0;
+  std::int64_t head_dim_v = 0;
+  Range q_len;
+  Range kv_len;
+
+  /// std::nullopt when calls of the row differ.
+  std::optional<bool> causal;
+  /// "upper_left" or "lower_right" when causal.
+  std::optional<std::string> causal_alignment;
+  /// "none", "counted" (exact), "opaque" (pairs taken as dense), "unseen" or "mixed".
+  std::string mask;
+  /// Why scaled_dot_product_attention took the math path.
+  std::optional<std::string> fallback_reason;
+
+  friend bool operator==(const AttentionRow&, const AttentionRow&) = default;
+};
+
+/// One (layer, head, direction). A head is a query head; sums over the heads of a layer equal the
+/// layer's rows exactly.
+struct HeadRow {
+  std::string layer;
+  std::optional<std::int64_t> layer_index;
+  std::int64_t head = 0;
+  std::int64_t kv_head = 0;
+  Direction direction = Direction::kForward;
+  std::uint64_t calls = 0;
+  std::optional<Count> flops;
+  std::optional<Count> bytes;
+  std::optional<Count> bytes_materialized;
+  std::optional<Count> allocated_bytes;
+  /// Share of the layer's time by admitted pairs.
+  std::optional<Nanoseconds> time;
+  Provenance time_provenance = Provenance::kModelled;
+
+  friend bool operator==(const HeadRow&, const HeadRow&) = default;
+};
+
+/// One call, kept when Options::keep_calls asks for it.
+struct CallRow {
+  std::uint64_t call_id = 0;
+  /// Of a backward or a recompute: the forward call that it belongs to.
+  std::optional<std::uint64_t> forward_call_id;
+  std::string layer;
+  std::string variant;
+  std::string op;
+  Phase phase = Phase::kUnknown;
+  Direction direction = Direction::kForward;
+  bool inside_backward = false;
+  std::string device;
+  std::string dtype;
+  std::int64_t step = 0;
+  std::int64_t batch = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t head_dim_v = 0;
+  std::int64_t q_len = 0;
+  std::int64_t kv_len = 0;
+  bool causal = false;
+  std::string mask;
+  std::optional<std::string> fallback_reason;
+  std::optional<Nanoseconds> time;
+  Nanoseconds host{};
+  std::optional<Count> flops;
+  std::optional<Count> flops_dense;
+  std::optional<Count> recompute_flops;
+  std::optional<Count> bytes;
+  std::optional<Count> bytes_materialized;
+  std::optional<std::int64_t> peak_bytes;
+  std::optional<std::int64_t> score_bytes;
+
+  friend bool operator==(const CallRow&, const CallRow&) = default;
+};
+
+/// Where the profiled time went. Host clock.
+struct TimeSection {
+  /// Time during which the profiler was on.
+  Nanoseconds wall{};
+  std::int64_t steps = 0;
+  /// Sum of the calls' own times over all threads.
+  Nanoseconds attention{};
+  Nanoseconds forward{};
+  Nanoseconds backward{};
+  Nanoseconds recompute{};
+  /// attention ÷ wall; std::nullopt when no time passed. Above 1 when threads overlap.
+  std::optional<double> attention_share;
+
+  friend bool operator==(const TimeSection&, const TimeSection&) = default;
+};
+
+/// Something that could not be measured, and why.
+struct NotObservable {
+  std::string what;
+  std::string reason;
+
+  friend bool operator==(const NotObservable&, const NotObservable&) = default;
+};
+
+/// What the profiler says about itself.
+struct Diagnostics {
+  /// Own cost: the hooks' time, sampled, plus folding.
+  Nanoseconds overhead{};
+  std::optional<double> overhead_share;
+  std::uint64_t calls_seen = 0;
+  std::uint64_t calls_attributed = 0;
+  /// Calls of ops that raised; they are in no row.
+  std::uint64_t calls_failed = 0;
+  /// QKᵀ → softmax seen, but no PV after it: no attention, in no row.
+  std::uint64_t chains_unfinished = 0;
+  /// Calls that share the row `attention[*]` because a step had more than 512 unnamed ones.
+  std::uint64_t calls_beyond_labels = 0;
+  /// Failures inside headscope; the op ran as if unprofiled.
+  std::uint64_t hook_errors = 0;
+  std::string device_timing_mode;
+  std::string device_timing_reason;
+  std::vector<NotObservable> not_observable;
+
+  friend bool operator==(const Diagnostics&, const Diagnostics&) = default;
+};
+
+/// Where and with what the figures were made.
+struct Meta {
+  std::string headscope_version;
+  std::string torch_version;
+  Options options;
+
+  friend bool operator==(const Meta&, const Meta&) = default;
+};
+
+/// A snapshot of a profiler. A value: safe to keep, to copy and to move to another thread.
+struct HEADSCOPE_EXPORT Stats {
+  static constexpr int kSchemaVersion = 1;
+
+  Meta meta;
+  /// All attention together.
+  Figures total;
+  std::vector<AttentionRow> attention_breakdown;
+  std::vector<HeadRow> heads;
+  std::vector<CallRow> calls;
+  TimeSection time;
+  Diagnostics diagnostics;
+
+  /// The violations of `budget`; empty when it is met. A budget that matches no row, or that meets
+  /// an unknown figure, is a violation unless Budget::allow_missing. Throws Error for a budget that
+  /// limits nothing.
+  [[nodiscard]] std::vector<Violation> check(const Budget& budget) const;
+
+  friend bool operator==(const Stats&, const Stats&) = default;
+};
+
+}  // namespace headscope
