@@ -1,0 +1,93 @@
+#include <optional>
+
+#include "capture/torch/frame.h"
+#include "capture/torch/hooked_op.h"
+#include "capture/torch/thread_state.h"
+
+namespace headscope::capture::torch {
+namespace {
+
+/// Makes a frame the thread's innermost for the time of a redispatch.
+class FrameScope {
+ public:
+  FrameScope(ThreadState& state, Frame& frame) noexcept : state_(state), outer_(state.frame) { state.frame = &frame; }
+  FrameScope(const FrameScope&) = delete;
+  FrameScope& operator=(const FrameScope&) = delete;
+  ~FrameScope() { leave(); }
+
+  void leave() noexcept { state_.frame = outer_; }
+
+ private:
+  ThreadState& state_;
+  Frame* outer_;
+};
+
+/// One observed composite op. Counts the call as failed unless close() was reached.
+class FrameCapture {
+ public:
+  FrameCapture(ThreadState& state, const records::Watch& watch) noexcept : state_(state), own_cost_(state), watch_(watch) {}
+  FrameCapture(const FrameCapture&) = delete;
+  FrameCapture& operator=(const FrameCapture&) = delete;
+  ~FrameCapture() {
+    if (redispatch_) {
+      sink()->count_failed_call();
+    }
+  }
+
+  void open(const OpEntry& entry, const Arguments& arguments) noexcept {
+    try {
+      if (open_frame(frame_, entry, watch_, arguments, state_)) {
+        scope_.emplace(state_, frame_);
+        redispatch_.emplace(state_, watch_, score_size(frame_), Redispatch::Inside::kObserved);
+      }
+    } catch (...) {
+      scope_.reset();
+      sink()->count_hook_error();
+    }
+  }
+
+  void close() noexcept {
+    if (!redispatch_) {
+      return;
+    }
+    redispatch_->stop();
+    scope_.reset();
+    try {
+      close_frame(frame_, *redispatch_, state_);
+    } catch (...) {
+      sink()->count_hook_error();
+    }
+    own_cost_.finish(redispatch_->start_ns(), redispatch_->end_ns());
+    redispatch_.reset();
+  }
+
+ private:
+  ThreadState& state_;
+  OwnCost own_cost_;
+  records::Watch watch_;
+  Frame frame_;
+  std::optional<FrameScope> scope_;
+  std::optional<Redispatch> redispatch_;
+};
+
+}  // namespace
+
+void CompositeHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, ::torch::jit::Stack* stack) {
+  const c10::DispatchKeySet next = redispatch_to_.empty() ? keys & kAfterBackendSelect : redispatch_to_;
+  const records::Watch watching = watch();
+  if (watching.sessions == 0) {
+    op.redispatchBoxed(next, stack);
+    return;
+  }
+  ThreadState& state = thread_state();
+  if (state.suppressed > 0) {
+    op.redispatchBoxed(next, stack);
+    return;
+  }
+  FrameCapture capture(state, watching);
+  capture.open(entry(), Arguments(index(op), *stack));
+  op.redispatchBoxed(next, stack);
+  capture.close();
+}
+
+}  // namespace headscope::capture::torch

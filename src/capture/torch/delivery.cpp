@@ -1,0 +1,121 @@
+#include "capture/torch/delivery.h"
+
+#include <atomic>
+#include <utility>
+
+#include "capture/layers.h"
+#include "capture/torch/frame.h"
+
+namespace headscope::capture::torch {
+namespace {
+
+const records::OpInfo kEagerOp{"bmm+softmax+bmm", "eager", records::Kernel::kEager, true};
+
+std::uint64_t next_call_id() noexcept {
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+void name_layer(records::AttentionCall& call) noexcept {
+  call.layer.label = current_layer();
+  if (call.layer.label == 0) {
+    call.layer = sink()->next_unnamed_layer();
+  } else {
+    call.layer.thread = sink()->this_thread();
+  }
+}
+
+/// 3-D products merge batch and heads into one axis; a named layer tells how many heads it has.
+void split_merged_heads(records::AttentionCall& call) {
+  const LayerInfo* layer = layer_info(call.layer.label);
+  records::Geometry& geometry = call.geometry;
+  if (layer == nullptr || !layer->heads || geometry.batch != 1 || *layer->heads <= 0 ||
+      geometry.heads <= *layer->heads || geometry.heads % *layer->heads != 0) {
+    return;
+  }
+  const std::int64_t batch = geometry.heads / *layer->heads;
+  if (geometry.kv_heads % batch != 0) {
+    return;
+  }
+  geometry.batch = batch;
+  geometry.heads /= batch;
+  geometry.kv_heads /= batch;
+  if (call.mask_count && !call.mask_count->pairs_per_head.empty()) {
+    records::MaskCount folded = *call.mask_count;
+    const auto heads = static_cast<std::size_t>(geometry.heads);
+    std::vector<std::uint64_t> pairs(heads, 0);
+    for (std::size_t i = 0; i < folded.pairs_per_head.size(); ++i) {
+      pairs[i % heads] += folded.pairs_per_head[i];
+    }
+    folded.pairs_per_head = std::move(pairs);
+    call.mask_count = std::make_shared<const records::MaskCount>(std::move(folded));
+  }
+}
+
+void complete(records::AttentionCall& call) {
+  call.call_id = next_call_id();
+  call.inside_backward = call.direction != Direction::kBackward && inside_backward();
+  if (call.direction != Direction::kBackward) {
+    name_layer(call);
+  }
+  if (call.op->kernel == records::Kernel::kEager) {
+    split_merged_heads(call);
+  }
+  if (const LayerInfo* layer = layer_info(call.layer.label)) {
+    call.cross = layer->cross;
+  }
+}
+
+ForwardInfo info_of(const records::AttentionCall& call) {
+  return {call.call_id, call.op,   call.layer,      call.geometry,  call.causal,
+          call.window,  call.mask, call.mask_count, call.mask_bytes};
+}
+
+}  // namespace
+
+void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved) noexcept {
+  try {
+    if (state.frame != nullptr) {
+      state.frame->accept(std::move(call), saved);
+      return;
+    }
+    complete(call);
+    if (call.direction != Direction::kBackward && c10::GradMode::is_enabled()) {
+      const ForwardInfo info = info_of(call);
+      for (const StorageId storage : saved) {
+        forward_links().put(storage, info);
+      }
+    }
+    sink()->submit(std::move(call));
+  } catch (...) {
+    sink()->count_hook_error();
+  }
+}
+
+void link_to_forward(records::AttentionCall& call, const ForwardInfo& forward) noexcept {
+  call.forward_call_id = forward.call_id;
+  call.layer = forward.layer;
+  call.causal = forward.causal;
+  call.window = forward.window;
+  call.mask = forward.mask;
+  call.mask_count = forward.mask_count;
+  call.mask_bytes = forward.mask_bytes;
+}
+
+void deliver_chain(ThreadState& state, EagerRecogniser::Finished&& finished, std::uint32_t sessions) noexcept {
+  records::AttentionCall& call = finished.call;
+  call.sessions = sessions;
+  call.op = &kEagerOp;
+  if (call.direction == Direction::kBackward) {
+    if (state.backward_of) {
+      call.op = state.backward_of->op;
+      link_to_forward(call, *state.backward_of);
+      state.backward_of.reset();
+    } else {
+      call.layer.order = records::LayerRef::kUnknownOrder;
+    }
+  }
+  deliver(state, std::move(call), {finished.probabilities, 0});
+}
+
+}  // namespace headscope::capture::torch

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <array>
+
+#include "capture/tensor_view.h"
+#include "capture/torch/thread_state.h"
+#include "records/attention_call.h"
+
+namespace headscope::capture::torch {
+
+/// Storages that autograd saves of a forward call; 0 where there is none.
+using SavedStorages = std::array<StorageId, 2>;
+
+/// A captured call on its way out: to the open composite op, which completes it, or else to the sink.
+void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved) noexcept;
+
+/// Takes over from `forward` what a backward's own arguments do not tell.
+void link_to_forward(records::AttentionCall& call, const ForwardInfo& forward) noexcept;
+
+/// Names the layer of a chain that the recogniser finished, and delivers it.
+void deliver_chain(ThreadState& state, EagerRecogniser::Finished&& finished, std::uint32_t sessions) noexcept;
+
+}  // namespace headscope::capture::torch

@@ -1,0 +1,191 @@
+#include "capture/torch/frame.h"
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "capture/fused_call.h"
+#include "capture/operand.h"
+#include "capture/torch/tensor_reader.h"
+
+namespace headscope::capture::torch {
+namespace {
+
+/// A fast path whose inner attention was not seen: its time holds the projections too.
+const records::OpInfo kUnsplitNativeOp{"aten::_native_multi_head_attention", "native_mha", records::Kernel::kEager,
+                                       false};
+
+/// A chain writes and reads the scores, then writes and reads the probabilities.
+constexpr std::uint64_t kScorePasses = 4;
+
+FusedArguments operands_of(const Frame& frame) {
+  FusedArguments arguments;
+  arguments.q = frame.arguments.q;
+  arguments.k = frame.arguments.k;
+  arguments.v = frame.arguments.v;
+  arguments.causal = frame.arguments.causal;
+  arguments.has_dropout = frame.arguments.has_dropout;
+  return arguments;
+}
+
+/// [batch, sequence, embedding] as [batch, sequence, heads, dim].
+TensorView split_heads(const TensorView& tensor, std::int64_t heads) noexcept {
+  TensorView view = tensor;
+  view.dims = 4;
+  view.sizes = {tensor.sizes[0], tensor.sizes[1], heads, tensor.sizes[2] / heads};
+  view.strides = {tensor.strides[0], tensor.strides[1], view.sizes[3] * tensor.strides[2], tensor.strides[2]};
+  return view;
+}
+
+std::optional<records::Geometry> frame_geometry(const Frame& frame) noexcept {
+  return geometry_of(operands_of(frame), frame.entry->layout);
+}
+
+/// What the recogniser saw of the chain under the composite op.
+void take_chain(records::AttentionCall& call, const Frame& frame, const records::Geometry& geometry) noexcept {
+  const records::AttentionCall* chain = frame.inner ? &*frame.inner : nullptr;
+  if (chain != nullptr && chain->op->kernel == records::Kernel::kEager) {
+    call.time_ns = chain->time_ns;
+    call.materialized = chain->materialized;
+    call.score_bytes = chain->score_bytes;
+    return;
+  }
+  const auto scores = static_cast<std::uint64_t>(geometry.batch * geometry.heads * geometry.q_len * geometry.kv_len);
+  call.time_ns = call.end_ns - call.start_ns;
+  call.materialized.traffic_bytes = kScorePasses * scores * frame.arguments.q.element_size;
+}
+
+void set_mask(records::AttentionCall& call, const Frame& frame) noexcept {
+  if (!frame.arguments.mask) {
+    return;
+  }
+  call.mask = frame.mask.state;
+  call.mask_count = frame.mask.count;
+  call.mask_bytes = frame.mask.stored_bytes;
+}
+
+void set_memory(records::AttentionCall& call, const MemoryMeter::Reading& reading) noexcept {
+  if (reading.allocated_bytes >= 0) {
+    call.allocated_bytes = reading.allocated_bytes;
+    call.peak_bytes = reading.peak_bytes;
+    // Allocations show score matrices that no hooked op made; the chain's own ops are the least.
+    call.score_bytes = std::max(call.score_bytes, reading.score_bytes);
+  }
+}
+
+/// The math path of scaled_dot_product_attention.
+std::optional<records::AttentionCall> math_call(const Frame& frame, const Redispatch& own) {
+  std::optional<records::AttentionCall> call = make_fused_call(*frame.entry, operands_of(frame));
+  if (!call) {
+    return std::nullopt;
+  }
+  call->start_ns = own.start_ns();
+  call->end_ns = own.end_ns();
+  call->fallback = math_reason(frame.arguments);
+  const records::Geometry& geometry = call->geometry;
+  call->out = {static_cast<std::uint64_t>(geometry.batch * geometry.heads * geometry.q_len * geometry.head_dim_v),
+               frame.arguments.q.element_size};
+  take_chain(*call, frame, geometry);
+  call->glue_ns = call->end_ns - call->start_ns - call->time_ns;
+  return call;
+}
+
+/// The attention between the projections of native multi-head attention.
+std::optional<records::AttentionCall> native_call(const Frame& frame, const Redispatch& own) {
+  std::optional<records::AttentionCall> call = make_fused_call(*frame.entry, operands_of(frame));
+  if (!call) {
+    return std::nullopt;
+  }
+  call->start_ns = own.start_ns();
+  call->end_ns = own.end_ns();
+  call->out = call->q;
+  take_chain(*call, frame, call->geometry);
+  if (!frame.inner) {
+    call->op = &kUnsplitNativeOp;
+  } else {
+    call->other_ns = call->end_ns - call->start_ns - call->time_ns;
+  }
+  return call;
+}
+
+}  // namespace
+
+void Frame::accept(records::AttentionCall&& call, const SavedStorages& storages) {
+  inner = std::move(call);
+  saved = storages;
+}
+
+bool open_frame(Frame& frame, const OpEntry& entry, const records::Watch& watch, const Arguments& arguments,
+                ThreadState& state) {
+  const std::optional<TensorView> q = arguments.view(Arg::kQuery);
+  const std::optional<TensorView> k = arguments.view(Arg::kKey);
+  const std::optional<TensorView> v = arguments.view(Arg::kValue);
+  if (!q || !k || !v || q->dims < 2 || k->dims < 2 || v->dims < 2) {
+    return false;
+  }
+  frame.entry = &entry;
+  frame.watch = watch;
+  frame.arguments.q = *q;
+  frame.arguments.k = *k;
+  frame.arguments.v = *v;
+  if (entry.role == OpRole::kNativeMha) {
+    frame.native_heads = arguments.integer(Arg::kNumHeads).value_or(0);
+    if (frame.native_heads <= 0 || q->dims != 3 || k->dims != 3 || v->dims != 3 || q->size(2) % frame.native_heads != 0) {
+      return false;
+    }
+    frame.arguments.q = split_heads(*q, frame.native_heads);
+    frame.arguments.k = split_heads(*k, frame.native_heads);
+    frame.arguments.v = split_heads(*v, frame.native_heads);
+  } else {
+    frame.arguments.causal = arguments.boolean(Arg::kCausal);
+    frame.arguments.has_dropout = arguments.number(Arg::kDropout) > 0.0;
+    frame.arguments.fused_enabled = at::globalContext().userEnabledFlashSDP();
+  }
+  if (const at::Tensor* mask = arguments.tensor(Arg::kMask); mask != nullptr && is_readable(*mask)) {
+    frame.arguments.mask = view_of(*mask);
+    frame.arguments.mask_requires_grad = mask->requires_grad();
+    const std::optional<records::Geometry> geometry = frame_geometry(frame);
+    if (geometry && frame.entry->role == OpRole::kComposite) {
+      frame.mask = state.masks.count(*mask, false, *geometry, *sink());
+    } else {
+      frame.mask.stored_bytes = operand_of(*frame.arguments.mask).bytes();
+    }
+  }
+  return true;
+}
+
+ScoreSize score_size(const Frame& frame) noexcept {
+  const std::optional<records::Geometry> geometry = frame_geometry(frame);
+  if (!geometry || geometry->head_dim == geometry->kv_len || geometry->head_dim == geometry->q_len ||
+      geometry->head_dim_v == geometry->kv_len || geometry->head_dim_v == geometry->q_len) {
+    return {};
+  }
+  return {geometry->batch * geometry->heads * geometry->q_len * geometry->kv_len,
+          static_cast<std::int64_t>(frame.arguments.q.element_size)};
+}
+
+void close_frame(Frame& frame, const Redispatch& own, ThreadState& state) {
+  const bool fused_inside = frame.inner && frame.inner->op->kernel == records::Kernel::kFused;
+  std::optional<records::AttentionCall> call;
+  if (frame.entry->role == OpRole::kNativeMha) {
+    call = native_call(frame, own);
+  } else if (fused_inside) {
+    call = std::move(frame.inner);
+    // The composite op may have padded or sliced around the fused one; its span is the user's call.
+    call->start_ns = own.start_ns();
+    call->end_ns = own.end_ns();
+  } else {
+    call = math_call(frame, own);
+  }
+  if (!call) {
+    sink()->count_hook_error();
+    return;
+  }
+  call->sessions = frame.watch.sessions;
+  set_mask(*call, frame);
+  set_memory(*call, own.memory());
+  deliver(state, *std::move(call), frame.saved);
+}
+
+}  // namespace headscope::capture::torch

@@ -1,0 +1,55 @@
+#include "capture/torch/thread_state.h"
+
+#include <torch/csrc/autograd/function.h>
+
+#include <atomic>
+
+namespace headscope::capture::torch {
+namespace {
+
+constinit std::atomic<records::CallSink*> g_sink{nullptr};
+
+}  // namespace
+
+ThreadState& thread_state() noexcept {
+  thread_local ThreadState state;
+  return state;
+}
+
+records::CallSink* sink() noexcept { return g_sink.load(std::memory_order_acquire); }
+
+void set_sink(records::CallSink& sink) noexcept { g_sink.store(&sink, std::memory_order_release); }
+
+ForwardLinks& forward_links() noexcept {
+  // Leaked: hooks of other threads may use it while the process exits.
+  static auto* const links = new ForwardLinks;
+  return *links;
+}
+
+bool inside_backward() noexcept { return ::torch::autograd::get_current_node() != nullptr; }
+
+Redispatch::Redispatch(ThreadState& state, const records::Watch& watch, ScoreSize scores,
+                       Inside inside) noexcept
+    : state_(state),
+      metered_(watch.memory && state.meter.start(scores)),
+      suppression_(inside == Inside::kSuppressed ? 1 : 0),
+      start_ns_(base::monotonic_ns()) {
+  state_.suppressed += suppression_;
+}
+
+void Redispatch::stop() noexcept {
+  end_ns_ = base::monotonic_ns();
+  open_ = false;
+  state_.suppressed -= suppression_;
+  if (metered_) {
+    memory_ = state_.meter.stop();
+  }
+}
+
+Redispatch::~Redispatch() {
+  if (open_) {
+    stop();
+  }
+}
+
+}  // namespace headscope::capture::torch

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "base/clock.h"
+#include "capture/eager_recogniser.h"
+#include "capture/forward_links.h"
+#include "capture/torch/mask_counter.h"
+#include "capture/torch/memory_meter.h"
+#include "records/attention_call.h"
+#include "records/call_sink.h"
+
+namespace headscope::capture::torch {
+
+struct Frame;
+
+/// What the hooks of one thread share.
+struct ThreadState {
+  /// Above 0 inside an op that is a call of its own: what runs below it is part of it.
+  int suppressed = 0;
+  /// Innermost open composite op.
+  Frame* frame = nullptr;
+  EagerRecogniser recogniser;
+  std::uint64_t unfinished_reported = 0;
+  /// Forward of the open eager backward chain.
+  std::optional<ForwardInfo> backward_of;
+  MemoryMeter meter;
+  MaskCounter masks;
+  std::uint32_t hooked_calls = 0;
+};
+
+ThreadState& thread_state() noexcept;
+
+/// Where calls go; nullptr until a profiler was made.
+records::CallSink* sink() noexcept;
+void set_sink(records::CallSink& sink) noexcept;
+ForwardLinks& forward_links() noexcept;
+
+/// Who watches this thread; nobody without a sink.
+inline records::Watch watch() noexcept {
+  records::CallSink* const target = sink();
+  return target == nullptr ? records::Watch{} : target->watch();
+}
+
+/// True on a thread that runs a node of an autograd graph.
+bool inside_backward() noexcept;
+
+/// Own time of one hooked call in 64, outside the redispatch.
+class OwnCost {
+ public:
+  explicit OwnCost(ThreadState& state) noexcept
+      : entry_ns_((++state.hooked_calls & kSampleMask) == 0 ? base::monotonic_ns() : 0) {}
+  /// `start_ns` and `end_ns` of the redispatch between.
+  void finish(std::int64_t start_ns, std::int64_t end_ns) const noexcept {
+    if (entry_ns_ != 0) {
+      sink()->count_overhead((start_ns - entry_ns_) + (base::monotonic_ns() - end_ns));
+    }
+  }
+
+ private:
+  static constexpr std::uint32_t kSampleMask = 63;
+  std::int64_t entry_ns_;
+};
+
+/// The time and memory of one redispatch. Restores the thread's state when the op throws.
+class Redispatch {
+ public:
+  enum class Inside : std::uint8_t {
+    kSuppressed,  ///< inner ops are part of this one
+    kObserved,    ///< inner ops are looked at: this one is a frame around them
+  };
+
+  Redispatch(ThreadState& state, const records::Watch& watch, ScoreSize scores,
+             Inside inside = Inside::kSuppressed) noexcept;
+  Redispatch(const Redispatch&) = delete;
+  Redispatch& operator=(const Redispatch&) = delete;
+  ~Redispatch();
+
+  void stop() noexcept;
+  [[nodiscard]] std::int64_t start_ns() const noexcept { return start_ns_; }
+  [[nodiscard]] std::int64_t end_ns() const noexcept { return end_ns_; }
+  [[nodiscard]] const MemoryMeter::Reading& memory() const noexcept { return memory_; }
+  [[nodiscard]] OpSpan span() const noexcept {
+    return {start_ns_, end_ns_, memory_.allocated_bytes, memory_.peak_bytes};
+  }
+
+ private:
+  ThreadState& state_;
+  bool open_ = true;
+  bool metered_;
+  int suppression_;
+  std::int64_t start_ns_;
+  std::int64_t end_ns_ = 0;
+  MemoryMeter::Reading memory_;
+};
+
+}  // namespace headscope::capture::torch

@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include "eager_program.h"
+
+namespace headscope::capture {
+namespace {
+
+using test::Program;
+using test::t;
+using test::turned;
+
+TEST(NoAttention, SameStorageWithAnotherShapeIsNoLink) {
+  Program p;
+  p.product(t({8, 5, 3}, 1), turned(8, 7, 3, 2), t({8, 5, 7}, 3));
+  p.softmax(t({2, 4, 5, 9}, 3), t({2, 4, 5, 9}, 4));
+  p.product(t({8, 5, 9}, 4), t({8, 9, 4}, 5), t({8, 5, 4}, 6));
+  EXPECT_EQ(p.calls(), 0U);
+}
+
+TEST(NoAttention, ProductIsConsumedByOneSoftmax) {
+  Program p;
+  p.product(t({8, 5, 3}, 1), turned(8, 7, 3, 2), t({8, 5, 7}, 3));
+  p.softmax(t({2, 4, 5, 7}, 3), t({2, 4, 5, 7}, 4));
+  p.product(t({8, 5, 7}, 4), t({8, 7, 4}, 5), t({8, 5, 4}, 6));
+  p.softmax(t({2, 4, 5, 7}, 3), t({2, 4, 5, 7}, 7));
+  p.product(t({8, 5, 7}, 7), t({8, 7, 4}, 8), t({8, 5, 4}, 9));
+  EXPECT_EQ(p.calls(), 1U);
+}
+
+TEST(NoAttention, RouterSoftmaxIsNoAttention) {
+  Program p;
+  p.product(t({8, 5, 3}, 1), turned(8, 4, 3, 2), t({8, 5, 4}, 3));
+  p.softmax(t({40, 4}, 9), t({40, 4}, 4));
+  p.product(t({8, 5, 4}, 11), t({8, 4, 6}, 5), t({8, 5, 6}, 6));
+  EXPECT_EQ(p.calls(), 0U);
+  EXPECT_EQ(p.recogniser.unfinished(), 0U);
+}
+
+TEST(NoAttention, ClassifierSoftmaxWithoutProductsIsNoAttention) {
+  Program p;
+  p.softmax(t({2, 5, 100}, 1), t({2, 5, 100}, 2));
+  p.product(t({2, 5, 100}, 2), t({2, 100, 8}, 3), t({2, 5, 8}, 4));
+  p.flush();
+  EXPECT_EQ(p.calls(), 0U);
+  EXPECT_EQ(p.recogniser.unfinished(), 0U);
+}
+
+TEST(NoAttention, RotaryAnglesStartNoAttention) {
+  // [B, D/2, 1] @ [B, 1, S], then a softmax of that very shape.
+  Program p;
+  p.product(t({2, 3, 1}, 1), t({2, 1, 6}, 2), t({2, 3, 6}, 3));
+  p.softmax(t({2, 3, 6}, 3), t({2, 3, 6}, 4));
+  p.product(t({2, 3, 6}, 4), t({2, 6, 5}, 5), t({2, 3, 5}, 6));
+  EXPECT_EQ(p.calls(), 0U);
+}
+
+TEST(NoAttention, SoftmaxOverAnotherAxisIsNoAttention) {
+  Program p;
+  p.product(t({8, 7, 3}, 1), turned(8, 7, 3, 2), t({8, 7, 7}, 3));
+  p.softmax(t({2, 4, 7, 7}, 3), t({2, 4, 7, 7}, 4), 2);
+  p.product(t({8, 7, 7}, 4), t({8, 7, 4}, 5), t({8, 7, 4}, 6));
+  EXPECT_EQ(p.calls(), 0U);
+}
+
+TEST(NoAttention, TwoProductsWithoutSoftmaxAreNoAttention) {
+  Program p;
+  p.product(t({8, 5, 3}, 1), turned(8, 7, 3, 2), t({8, 5, 7}, 3));
+  p.product(t({8, 5, 7}, 3), t({8, 7, 4}, 5), t({8, 5, 4}, 6));
+  EXPECT_EQ(p.calls(), 0U);
+}
+
+TEST(NoAttention, ChainWithoutSecondProductIsCountedUnfinished) {
+  Program p;
+  p.product(t({8, 5, 3}, 1), turned(8, 7, 3, 2), t({8, 5, 7}, 3));
+  p.softmax(t({2, 4, 5, 7}, 3), t({2, 4, 5, 7}, 4));
+  p.flush();
+  EXPECT_EQ(p.recogniser.unfinished(), 1U);
+}
+
+TEST(NoAttention, ChainsBeyondTheTableAreCountedUnfinished) {
+  Program p;
+  for (StorageId i = 0; i < 10; ++i) {
+    p.product(t({8, 5, 3}, 1), turned(8, 7, 3, 2), t({8, 5, 7}, 10 + 2 * i));
+    p.softmax(t({2, 4, 5, 7}, 10 + 2 * i), t({2, 4, 5, 7}, 11 + 2 * i));
+  }
+  p.flush();
+  EXPECT_EQ(p.recogniser.unfinished(), 10U);
+}
+
+TEST(NoAttention, ProductWithMoreThanThreeAxesOrNoElementsIsIgnored) {
+  Program p;
+  p.product(t({0, 5, 3}, 1), turned(0, 7, 3, 2), t({0, 5, 7}, 3));
+  p.product(t({2, 4, 5, 3}, 1), t({2, 4, 3, 7}, 2), t({2, 4, 5, 7}, 3));
+  p.softmax(t({2, 4, 5, 7}, 3), t({2, 4, 5, 7}, 4));
+  p.product(t({8, 5, 7}, 4), t({8, 7, 4}, 5), t({8, 5, 4}, 6));
+  EXPECT_EQ(p.calls(), 0U);
+}
+
+TEST(NoAttention, RouterSoftmaxBackwardIsNoAttention) {
+  Program p;
+  p.softmax_backward(t({12, 4}, 21), t({12, 4}, 4), t({12, 4}, 22));
+  p.flush();
+  EXPECT_EQ(p.calls(), 0U);
+}
+
+}  // namespace
+}  // namespace headscope::capture
