@@ -1,0 +1,311 @@
+#include <algorithm>
+#include <string_view>
+
+#include "headscope/metric.h"
+#include "headscope/report.h"
+#include "report/json_writer.h"
+#include "report/row_figures.h"
+
+namespace headscope {
+namespace {
+
+using Object = Value::Object;
+using List = Value::List;
+using report::figures_of;
+
+struct Absent {
+  std::string_view key;
+  std::string_view reason;
+};
+
+/// Sections of the schema that this version does not make.
+constexpr Absent kAbsentSections[] = {
+    {"positions", "latency by sequence position is not collected by this version"},
+    {"kv_cache", "cache objects are not observed by this version"},
+    {"memory", "peaks are kept by row (peak_bytes); spikes are not collected by this version"},
+    {"steps", "figures are not kept step by step by this version"},
+    {"stages", "stages are not labelled by this version"},
+    {"requests", "requests are not labelled by this version"},
+    {"roofline", "peaks of the device are not measured by this version"},
+    {"patterns", "attention weights are not sampled by this version"},
+    {"tolerance", "replays are not compared by this version"},
+    {"replay", "inputs are not captured for replay by this version"},
+    {"comparison", "one profile is not compared with another by this version"},
+    {"recommendations", "advice is not derived by this version"},
+};
+
+/// Keys inside the sections that are always null in this version, by their path.
+constexpr Absent kAbsentKeys[] = {
+    {"attention_breakdown.launch_latency_ns", "needs device timing"},
+    {"attention_breakdown.queue_ns", "needs device timing"},
+    {"attention_breakdown.fixed_cost_ns", "needs a calibration"},
+    {"attention_breakdown.bound", "needs the roofline"},
+    {"attention_breakdown.kernels", "needs device timing"},
+    {"time.gaps", "gaps between calls are not collected by this version"},
+    {"diagnostics.kernels_unmatched", "needs device timing"},
+    {"diagnostics.records_dropped", "needs device timing"},
+};
+
+Object reasons(std::span<const Absent> absent) {
+  Object out;
+  for (const auto& [key, reason] : absent) {
+    out.emplace_back(key, reason);
+  }
+  return out;
+}
+
+Value text_or_null(const std::string& text) { return text.empty() ? Value() : Value(text); }
+
+Value to_value(const Range& range) {
+  if (range.min == range.max) {
+    return range.min;
+  }
+  return Object{{"min", range.min}, {"max", range.max}, {"mean", range.mean}};
+}
+
+std::string_view word(Memory memory) {
+  switch (memory) {
+    case Memory::kOff:
+      return "off";
+    case Memory::kCalls:
+      return "calls";
+  }
+  return "unknown";
+}
+
+std::string_view word(Eager eager) {
+  switch (eager) {
+    case Eager::kOff:
+      return "off";
+    case Eager::kBasic:
+      return "basic";
+    case Eager::kDetail:
+      return "detail";
+  }
+  return "unknown";
+}
+
+std::string_view word(DeviceTiming timing) {
+  switch (timing) {
+    case DeviceTiming::kAuto:
+      return "auto";
+    case DeviceTiming::kHost:
+      return "host";
+  }
+  return "unknown";
+}
+
+std::string_view word(Threads threads) {
+  switch (threads) {
+    case Threads::kAll:
+      return "all";
+    case Threads::kCurrent:
+      return "current";
+  }
+  return "unknown";
+}
+
+Object to_value(const Options& options) {
+  return {
+      {"memory", word(options.memory)},
+      {"eager", word(options.eager)},
+      {"device_timing", word(options.device_timing)},
+      {"threads", word(options.threads)},
+      {"per_head", options.per_head},
+      {"decode_max_q", options.decode_max_q},
+      {"mask_count_budget", options.mask_count_budget},
+      {"keep_calls", std::uint64_t{options.keep_calls}},
+      {"start_now", options.start_now},
+  };
+}
+
+bool heads_absent(const Stats& stats) { return stats.heads.empty() && !stats.meta.options.per_head; }
+bool calls_absent(const Stats& stats) { return stats.calls.empty() && stats.meta.options.keep_calls == 0; }
+
+Object meta_to_value(const Stats& stats) {
+  Object sections = reasons(kAbsentSections);
+  if (heads_absent(stats)) {
+    sections.emplace_back("heads", "the option per_head is off");
+  }
+  if (calls_absent(stats)) {
+    sections.emplace_back("calls", "the option keep_calls is 0");
+  }
+  return {
+      {"headscope_version", text_or_null(stats.meta.headscope_version)},
+      {"torch_version", text_or_null(stats.meta.torch_version)},
+      {"options", to_value(stats.meta.options)},
+      {"absent_sections", std::move(sections)},
+      {"absent_keys", reasons(kAbsentKeys)},
+  };
+}
+
+/// Every metric of the catalogue, then where each known one comes from.
+void append_figures(Object& row, const Figures& figures) {
+  Object provenance;
+  for (const Metric& metric : metrics()) {
+    Value value = metric.read(figures);
+    if (!value.is_null()) {
+      provenance.emplace_back(metric.id, to_string(provenance_of(metric, figures)));
+    }
+    row.emplace_back(metric.id, std::move(value));
+  }
+  row.emplace_back("provenance", std::move(provenance));
+}
+
+Object to_value(const AttentionRow& row) {
+  Object out{
+      {"layer", row.layer},
+      {"layer_index", row.layer_index},
+      {"variant", row.variant},
+      {"op", row.op},
+      {"phase", to_string(row.phase)},
+      {"direction", to_string(row.direction)},
+      {"inside_backward", row.inside_backward},
+      {"device", row.device},
+      {"dtype", row.dtype},
+      {"batch", to_value(row.batch)},
+      {"heads", row.heads},
+      {"kv_heads", row.kv_heads},
+      {"model_kv_heads", row.model_kv_heads},
+      {"head_dim", row.head_dim},
+      {"head_dim_v", row.head_dim_v},
+      {"q_len", to_value(row.q_len)},
+      {"kv_len", to_value(row.kv_len)},
+      {"causal", row.causal},
+      {"causal_alignment", row.causal_alignment},
+      {"mask", text_or_null(row.mask)},
+      {"fallback_reason", row.fallback_reason},
+  };
+  append_figures(out, row);
+  return out;
+}
+
+void append_metrics(Object& row, const Figures& figures, std::span<const std::string_view> ids) {
+  for (const std::string_view id : ids) {
+    row.emplace_back(id, find_metric(id)->read(figures));
+  }
+}
+
+Object to_value(const HeadRow& row) {
+  Object out{
+      {"layer", row.layer},
+      {"layer_index", row.layer_index},
+      {"head", row.head},
+      {"kv_head", row.kv_head},
+      {"direction", to_string(row.direction)},
+      {"calls", row.calls},
+      {"flops", row.flops},
+      {"bytes", row.bytes},
+      {"bytes_materialized", row.bytes_materialized},
+      {"allocated_bytes", row.allocated_bytes},
+      {"time_ns", row.time},
+  };
+  constexpr std::string_view kDerived[] = {"gb_per_s", "flops_per_byte", "bound"};
+  append_metrics(out, figures_of(row), kDerived);
+  out.emplace_back("time_provenance", row.time ? Value(to_string(row.time_provenance)) : Value());
+  return out;
+}
+
+Object to_value(const CallRow& row) {
+  Object out{
+      {"call_id", row.call_id},
+      {"forward_call_id", row.forward_call_id},
+      {"layer", row.layer},
+      {"variant", row.variant},
+      {"op", row.op},
+      {"phase", to_string(row.phase)},
+      {"direction", to_string(row.direction)},
+      {"inside_backward", row.inside_backward},
+      {"device", row.device},
+      {"dtype", row.dtype},
+      {"step", row.step},
+      {"batch", row.batch},
+      {"heads", row.heads},
+      {"kv_heads", row.kv_heads},
+      {"head_dim", row.head_dim},
+      {"head_dim_v", row.head_dim_v},
+      {"q_len", row.q_len},
+      {"kv_len", row.kv_len},
+      {"causal", row.causal},
+      {"mask", text_or_null(row.mask)},
+      {"fallback_reason", row.fallback_reason},
+      {"time_ns", row.time},
+      {"host_ns", row.host},
+      {"flops", row.flops},
+      {"flops_dense", row.flops_dense},
+      {"recompute_flops", row.recompute_flops},
+      {"bytes", row.bytes},
+      {"bytes_materialized", row.bytes_materialized},
+  };
+  constexpr std::string_view kDerived[] = {"gb_per_s", "useful_gb_per_s", "flops_per_byte"};
+  append_metrics(out, figures_of(row), kDerived);
+  out.emplace_back("peak_bytes", row.peak_bytes);
+  out.emplace_back("score_bytes", row.score_bytes);
+  return out;
+}
+
+Object to_value(const TimeSection& time) {
+  return {
+      {"wall_ns", time.wall},           {"steps", time.steps},
+      {"attention_ns", time.attention}, {"attention_share", time.attention_share},
+      {"forward_ns", time.forward},     {"backward_ns", time.backward},
+      {"recompute_ns", time.recompute}, {"gaps", Value()},
+  };
+}
+
+Object to_value(const Diagnostics& diagnostics) {
+  List not_observable;
+  for (const NotObservable& item : diagnostics.not_observable) {
+    not_observable.emplace_back(Object{{"what", item.what}, {"reason", item.reason}});
+  }
+  return {
+      {"overhead_ns", diagnostics.overhead},
+      {"overhead_share", diagnostics.overhead_share},
+      {"calls_seen", diagnostics.calls_seen},
+      {"calls_attributed", diagnostics.calls_attributed},
+      {"calls_failed", diagnostics.calls_failed},
+      {"chains_unfinished", diagnostics.chains_unfinished},
+      {"calls_beyond_labels", diagnostics.calls_beyond_labels},
+      {"kernels_unmatched", Value()},
+      {"records_dropped", Value()},
+      {"hook_errors", diagnostics.hook_errors},
+      {"device_timing", Object{{"mode", text_or_null(diagnostics.device_timing_mode)},
+                               {"reason", text_or_null(diagnostics.device_timing_reason)}}},
+      {"not_observable", std::move(not_observable)},
+  };
+}
+
+template <class Row>
+List rows_to_value(const std::vector<Row>& rows) {
+  List out;
+  out.reserve(rows.size());
+  for (const Row& row : rows) {
+    out.emplace_back(to_value(row));
+  }
+  return out;
+}
+
+}  // namespace
+
+Value to_value(const Stats& stats) {
+  Object total;
+  append_figures(total, stats.total);
+  Object out{
+      {"schema_version", Stats::kSchemaVersion},
+      {"meta", meta_to_value(stats)},
+      {"total", std::move(total)},
+      {"attention_breakdown", rows_to_value(stats.attention_breakdown)},
+      {"heads", heads_absent(stats) ? Value() : Value(rows_to_value(stats.heads))},
+      {"calls", calls_absent(stats) ? Value() : Value(rows_to_value(stats.calls))},
+      {"time", to_value(stats.time)},
+      {"diagnostics", to_value(stats.diagnostics)},
+  };
+  for (const auto& [key, reason] : kAbsentSections) {
+    out.emplace_back(key, Value());
+  }
+  return out;
+}
+
+std::string to_json(const Stats& stats, int indent) { return report::write_json(to_value(stats), indent); }
+
+}  // namespace headscope
