@@ -1,0 +1,83 @@
+#include "aggregate/aggregate.h"
+
+namespace headscope::aggregate {
+namespace {
+
+bool is_other(LayerKey layer) noexcept { return layer.kind == LayerKey::Kind::kOther; }
+
+std::size_t heads_to_keep(std::int64_t heads) noexcept {
+  return heads > 0 && heads <= static_cast<std::int64_t>(Aggregate::kMaxHeads) ? static_cast<std::size_t>(heads) : 0;
+}
+
+}  // namespace
+
+void Aggregate::add(const records::CostedCall& costed, LayerKey layer, std::int64_t step) {
+  ++calls_seen_;
+  RowKey key = row_key(costed, layer);
+  RowSums* row = row_of(key);
+  (row != nullptr ? *row : unplaced_).add(costed, wanted_.memory);
+  if (is_other(key.layer)) {
+    ++calls_beyond_labels_;
+  }
+  if (wanted_.per_head && row != nullptr) {
+    HeadSums& heads = heads_of(head_key(costed, key.layer), heads_to_keep(costed.call->geometry.heads));
+    heads.add(costed, wanted_.memory);
+    calls_without_heads_ += heads.heads() == 0 ? 1 : 0;
+  }
+  kept_.add(costed, key.layer, step, wanted_.memory);
+}
+
+void Aggregate::merge(const Aggregate& other) {
+  calls_seen_ += other.calls_seen_;
+  calls_beyond_labels_ += other.calls_beyond_labels_;
+  unplaced_.merge(other.unplaced_);
+  for (const auto& slot : other.rows_.slots()) {
+    RowKey key = slot->key;
+    if (RowSums* row = row_of(key)) {
+      row->merge(slot->entry);
+    } else {
+      unplaced_.merge(slot->entry);
+    }
+    if (is_other(key.layer) && !is_other(slot->key.layer)) {
+      calls_beyond_labels_ += slot->entry.calls();
+    }
+  }
+  for (const auto& slot : other.heads_.slots()) {
+    HeadSums& heads = heads_of(slot->key, slot->entry.heads());
+    heads.merge(slot->entry);
+    calls_without_heads_ += heads.heads() == 0 ? slot->entry.calls() : 0;
+  }
+  kept_.merge(other.kept_);
+}
+
+RowSums* Aggregate::row_of(RowKey& key) {
+  if (RowSums* row = rows_.find(key)) {
+    return row;
+  }
+  if (!is_other(key.layer) && rows_.size() - other_rows_ >= kMaxRows) {
+    key.layer = LayerKey{};
+    if (RowSums* row = rows_.find(key)) {
+      return row;
+    }
+  }
+  if (is_other(key.layer)) {
+    if (other_rows_ == kMaxOtherRows) {
+      return nullptr;
+    }
+    ++other_rows_;
+  }
+  return &rows_.insert(key, RowSums{});
+}
+
+HeadSums& Aggregate::heads_of(const HeadKey& key, std::size_t heads) {
+  if (HeadSums* known = heads_.find(key)) {
+    return *known;
+  }
+  if (head_cells_ + heads > kMaxHeadCells) {
+    heads = 0;
+  }
+  head_cells_ += heads;
+  return heads_.insert(key, HeadSums(heads));
+}
+
+}  // namespace headscope::aggregate

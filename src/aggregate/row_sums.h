@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+
+#include "aggregate/sums.h"
+#include "aggregate/time_sums.h"
+#include "headscope/stats.h"
+#include "records/attention_call.h"
+
+namespace headscope::aggregate {
+
+/// Everything that a row of attention_breakdown says about its calls, in O(1) memory a row.
+class RowSums {
+ public:
+  /// `memory` false: the call's memory figures count as not measured.
+  void add(const records::CostedCall& costed, bool memory);
+  /// Calls of the same row.
+  void merge(const RowSums& other);
+  /// Calls of another row, for a total over rows.
+  void absorb(const RowSums& other);
+
+  [[nodiscard]] std::uint64_t calls() const noexcept { return calls_; }
+  [[nodiscard]] std::int64_t first_start_ns() const noexcept { return time_.first_start_ns(); }
+  [[nodiscard]] Count time_ns() const noexcept { return time_.total_ns(); }
+
+  /// Without calls every figure is absent.
+  [[nodiscard]] Figures figures() const;
+  /// Sets batch, lengths, causality, mask and fallback of `row`.
+  void describe(AttentionRow& row) const;
+
+ private:
+  void merge_all_but_time(const RowSums& other);
+
+  std::uint64_t calls_ = 0;
+  TimeSums time_;
+  KnownSum host_;
+  KnownSum glue_;
+  KnownSum other_;
+  KnownSum flops_;
+  KnownSum flops_dense_;
+  KnownSum recompute_flops_;
+  KnownSum bytes_;
+  KnownSum bytes_materialized_;
+  KnownSum kv_copy_bytes_;
+  KnownSum mask_copy_bytes_;
+  KnownSum allocated_bytes_;
+  KnownMax peak_bytes_;
+  KnownMax score_bytes_;
+  Weakest flops_provenance_{Provenance::kModelled};
+  Weakest bytes_provenance_{Provenance::kModelled};
+  Weakest materialized_provenance_{Provenance::kModelled};
+  bool time_is_attention_ = true;
+
+  Spread batch_;
+  Spread q_len_;
+  Spread kv_len_;
+  Shared<records::Causal> causal_;
+  Shared<bool> is_causal_;
+  Shared<records::MaskState> mask_;
+  Shared<records::FallbackReason> fallback_;
+};
+
+}  // namespace headscope::aggregate

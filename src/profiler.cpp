@@ -1,0 +1,150 @@
+#include "headscope/profiler.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "aggregate/snapshot.h"
+#include "capture/layers.h"
+#include "capture/torch/hooks.h"
+#include "headscope/error.h"
+#include "headscope/version.h"
+#include "session/collector.h"
+
+namespace headscope {
+namespace {
+
+static_assert(AttentionProfiler::kMaxRunning == session::kMaxRunning);
+
+/// The collector, with the hooks that feed it. Never destroyed: hooks outlive every profiler.
+session::Collector& the_collector() {
+  static session::Collector& instance = []() -> session::Collector& {
+    auto* made = new session::Collector;
+    capture::torch::install_hooks(*made);
+    return *made;
+  }();
+  return instance;
+}
+
+const Options& checked(const Options& options) {
+  if (options.decode_max_q < 1) {
+    throw Error("Options::decode_max_q is " + std::to_string(options.decode_max_q) +
+                "; it is a query length: give 1 or more");
+  }
+  if (options.mask_count_budget < 0) {
+    throw Error("Options::mask_count_budget is " + std::to_string(options.mask_count_budget) +
+                "; give 0 to count no masks, or a number of mask elements a step");
+  }
+  return options;
+}
+
+void fill_measures(const session::Collected& collected, Stats& stats) {
+  const session::Counters& counters = collected.counters;
+  stats.time.wall = Nanoseconds(collected.on_ns);
+  stats.time.steps = collected.steps;
+  stats.diagnostics.overhead = Nanoseconds(counters.hooks_ns + counters.folding_ns);
+  if (collected.on_ns > 0) {
+    const auto wall = static_cast<double>(collected.on_ns);
+    stats.time.attention_share = static_cast<double>(stats.time.attention.count()) / wall;
+    stats.diagnostics.overhead_share = static_cast<double>(stats.diagnostics.overhead.count()) / wall;
+  }
+  stats.diagnostics.calls_failed = counters.failed_calls;
+  stats.diagnostics.chains_unfinished = counters.unfinished_chains;
+  stats.diagnostics.hook_errors = counters.hook_errors;
+}
+
+}  // namespace
+
+class AttentionProfiler::Impl {
+ public:
+  explicit Impl(const Options& options) : session(checked(options)), collector(the_collector()) {}
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() { stop(); }
+
+  /// Throws Error for a profiler that was moved from.
+  static Impl& of(const std::unique_ptr<Impl>& impl) {
+    if (!impl) {
+      throw Error("this AttentionProfiler was moved from; use the one that it was moved to");
+    }
+    return *impl;
+  }
+
+  void start() {
+    if (session.options.eager == Eager::kDetail) {
+      capture::torch::enable_detail_hooks();
+    }
+    collector.start(session);
+  }
+
+  void stop() noexcept {
+    capture::torch::flush_this_thread();
+    collector.stop(session);
+  }
+
+  session::Session session;
+  session::Collector& collector;
+};
+
+AttentionProfiler::AttentionProfiler(const Options& options) : impl_(std::make_unique<Impl>(options)) {
+  if (options.start_now) {
+    impl_->start();
+  }
+}
+
+AttentionProfiler::AttentionProfiler(AttentionProfiler&& other) noexcept = default;
+AttentionProfiler& AttentionProfiler::operator=(AttentionProfiler&& other) noexcept = default;
+AttentionProfiler::~AttentionProfiler() = default;
+
+void AttentionProfiler::start() { Impl::of(impl_).start(); }
+
+void AttentionProfiler::stop() noexcept {
+  if (impl_) {
+    impl_->stop();
+  }
+}
+
+bool AttentionProfiler::running() const noexcept { return impl_ && impl_->collector.running(impl_->session); }
+
+void AttentionProfiler::pause() noexcept {
+  if (impl_) {
+    impl_->collector.pause(impl_->session);
+  }
+}
+
+void AttentionProfiler::resume() noexcept {
+  if (impl_) {
+    impl_->collector.resume(impl_->session);
+  }
+}
+
+void AttentionProfiler::step() {
+  Impl& impl = Impl::of(impl_);
+  capture::torch::flush_this_thread();
+  impl.collector.step(impl.session);
+}
+
+void AttentionProfiler::reset() {
+  Impl& impl = Impl::of(impl_);
+  capture::torch::flush_this_thread();
+  impl.collector.reset(impl.session);
+}
+
+Stats AttentionProfiler::get_stats() const {
+  Impl& impl = Impl::of(impl_);
+  capture::torch::flush_this_thread();
+  const session::Collected collected = impl.collector.collect(impl.session);
+
+  Stats stats;
+  stats.meta = {.headscope_version = std::string(kVersion),
+                .torch_version = capture::torch::torch_version(),
+                .options = impl.session.options};
+  stats.diagnostics.device_timing_mode = "host";
+  stats.diagnostics.device_timing_reason = "this build reads no device clock; ops on a GPU are timed on the host";
+  stats.diagnostics.not_observable = capture::torch::not_observable();
+  aggregate::fill_stats(collected.aggregate, &capture::layer_info, stats);
+  fill_measures(collected, stats);
+  return stats;
+}
+
+}  // namespace headscope

@@ -1,0 +1,167 @@
+#include "session/collector.h"
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "model/work.h"
+#include "session/ring_use.h"
+#include "session/watch_word.h"
+
+namespace headscope::session {
+namespace {
+
+constexpr std::size_t kFoldAt = decltype(ThreadRing::calls)::kCapacity * 3 / 4;
+
+}  // namespace
+
+Collector::Collector() { handle_forks(*this); }
+
+records::Watch Collector::watch() noexcept { return unpack_watch(watched_.load(std::memory_order_relaxed)); }
+
+bool Collector::spend_mask_budget(std::int64_t elements) noexcept {
+  std::int64_t left = mask_budget_.load(std::memory_order_relaxed);
+  while (left >= elements) {
+    if (mask_budget_.compare_exchange_weak(left, left - elements, std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Rings.
+
+records::LayerRef Collector::next_unnamed_layer() noexcept {
+  const RingUse use(*this);
+  ThreadRing* ring = use.ring();
+  if (ring == nullptr) {
+    return {};
+  }
+  const std::uint64_t order = ring->unnamed.load(std::memory_order_relaxed);
+  ring->unnamed.store(order + 1, std::memory_order_relaxed);
+  return {.thread = ring->thread(), .order = order};
+}
+
+std::uint32_t Collector::this_thread() noexcept {
+  const RingUse use(*this);
+  return use.ring() == nullptr ? 0 : use.ring()->thread();
+}
+
+ThreadRing* Collector::take_ring() noexcept {
+  const std::lock_guard lock(control_);
+  try {
+    // All partials first, so that a failure leaves no ring half made.
+    std::array<std::unique_ptr<Partial>, kMaxRunning> partials;
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+      if (slots_[slot] != nullptr) {
+        partials[slot] = std::make_unique<Partial>(*slots_[slot]);
+      }
+    }
+    ThreadRing* ring = rings_.take();
+    if (ring == nullptr) {
+      return nullptr;
+    }
+    const std::lock_guard drain_lock(ring->draining);
+    const std::uint64_t base = ring->unnamed.load(std::memory_order_relaxed);
+    for (std::size_t slot = 0; slot < slots_.size(); ++slot) {
+      if (slots_[slot] == nullptr) {
+        continue;
+      }
+      if (ring->partials[slot] == nullptr) {
+        ring->partials[slot] = std::move(partials[slot]);
+        ring->bases[slot].reset(base);
+      } else {
+        ring->bases[slot].push(base);  // the thread's numbers begin at 0, though its predecessor's do not end there
+      }
+    }
+    return ring;
+  } catch (...) {
+    return nullptr;  // out of memory
+  }
+}
+
+void Collector::park_ring(ThreadRing& ring) noexcept {
+  const std::lock_guard lock(control_);
+  const std::lock_guard drain_lock(ring.draining);
+  drain(ring);
+  rings_.park(ring);
+}
+
+// Folding.
+
+void Collector::submit(records::AttentionCall&& call) noexcept {
+  if (call.sessions == 0) {
+    return;
+  }
+  const RingUse use(*this);
+  ThreadRing* ring = use.ring();
+  if (ring == nullptr) {
+    counters_.hook_error();
+    return;
+  }
+  while (!ring->calls.try_push(std::move(call))) {
+    if (ring->draining.try_lock()) {
+      drain(*ring);
+      ring->draining.unlock();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+  if (ring->calls.size() >= kFoldAt && ring->draining.try_lock()) {
+    drain(*ring);
+    ring->draining.unlock();
+  }
+}
+
+void Collector::drain(ThreadRing& ring) noexcept {
+  if (ring.calls.size() == 0) {
+    return;
+  }
+  const std::int64_t begin = base::monotonic_ns();
+  ring.calls.drain([&](records::AttentionCall&& call) noexcept { fold(ring, call); });
+  counters_.folding(base::monotonic_ns() - begin);
+}
+
+void Collector::fold(ThreadRing& ring, const records::AttentionCall& call) noexcept {
+  std::optional<records::CostedCall> costed;
+  std::int64_t costed_for = 0;
+  for (int slot = 0; slot < kMaxRunning; ++slot) {
+    if ((call.sessions >> slot & 1U) == 0) {
+      continue;
+    }
+    Partial* partial = ring.partials[static_cast<std::size_t>(slot)].get();
+    if (partial == nullptr || !partial->session->sees(call, ring.thread())) {
+      continue;
+    }
+    const std::int64_t decode_max_q = partial->session->options.decode_max_q;
+    if (!costed || costed_for != decode_max_q) {
+      costed = model::cost(call, decode_max_q);
+      costed_for = decode_max_q;
+    }
+    try {
+      partial->aggregate.add(*costed, layer_of(call, slot), partial->step);
+    } catch (...) {
+      counters_.hook_error();  // out of memory for another row
+    }
+  }
+}
+
+aggregate::LayerKey Collector::layer_of(const records::AttentionCall& call, int slot) const noexcept {
+  using Kind = aggregate::LayerKey::Kind;
+  if (call.layer.label != 0) {
+    return {Kind::kLabel, call.layer.label};
+  }
+  if (const ThreadRing* ring = call.layer.thread == 0 ? nullptr : rings_.at(ThreadRing::index_of(call.layer.thread))) {
+    const auto number = ring->bases[static_cast<std::size_t>(slot)].number(call.layer.order);
+    if (number && *number < aggregate::kMaxUnnamedLayers) {
+      return {Kind::kNumber, static_cast<std::uint32_t>(*number)};
+    }
+  }
+  return {};
+}
+
+}  // namespace headscope::session

@@ -1,0 +1,104 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+
+#include "records/call_sink.h"
+#include "session/counters.h"
+#include "session/ring_registry.h"
+#include "session/session.h"
+
+namespace headscope::session {
+
+/// What a session holds at one moment.
+struct Collected {
+  aggregate::Aggregate aggregate;
+  std::int64_t on_ns = 0;
+  std::int64_t steps = 0;
+  Counters counters;
+};
+
+/// Takes the hooks' calls and folds them for the running sessions.
+///
+/// A call goes into its thread's ring, without lock or allocation. It is folded by its thread once the ring is three
+/// quarters full, or by whoever asks for a session's figures; a ring's drain flag says who. Only when a ring is full
+/// while another thread folds it does its thread wait. No call is dropped.
+///
+/// Control (start, stop, step, …) is one lock, which recording threads take at their first call and at their end
+/// only. Order of locks: control, then drain flags; whoever holds a drain flag waits for nothing.
+///
+/// Make one a process and never destroy it: rings belong to threads, and a thread remembers a single one.
+/// After fork() the child starts without running sessions; what its sessions had collected stays readable.
+class Collector final : public records::CallSink {
+ public:
+  Collector();
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+
+  // CallSink. Sessions of Threads::kCurrent are reported to every thread, since a backward may run on another one;
+  // folding leaves out what is not theirs (Session::sees).
+  records::Watch watch() noexcept override;
+  void submit(records::AttentionCall&& call) noexcept override;
+  records::LayerRef next_unnamed_layer() noexcept override;
+  std::uint32_t this_thread() noexcept override;
+  bool spend_mask_budget(std::int64_t elements) noexcept override;
+  void count_failed_call() noexcept override { counters_.failed_call(); }
+  void count_hook_error() noexcept override { counters_.hook_error(); }
+  void count_unfinished_chains(std::uint64_t chains) noexcept override { counters_.unfinished_chains(chains); }
+  void count_overhead(std::int64_t sampled_ns) noexcept override { counters_.sampled_hook(sampled_ns); }
+
+  /// No effect while it runs. Throws Error when kMaxRunning sessions run.
+  void start(Session& session);
+  /// No effect when stopped. Afterwards nothing of the collector refers to the session. Ends its pauses.
+  void stop(Session& session) noexcept;
+  [[nodiscard]] bool running(const Session& session) noexcept;
+  /// Pauses nest. Neither has an effect when stopped.
+  void pause(Session& session) noexcept;
+  void resume(Session& session) noexcept;
+  /// Throws Error when stopped.
+  void step(Session& session);
+  void reset(Session& session);
+  [[nodiscard]] Collected collect(Session& session);
+
+  /// Rings made so far, for tests of the bound.
+  [[nodiscard]] std::size_t rings();
+
+ private:
+  friend class RingUse;
+  friend struct ForkHandlers;
+
+  // nullptr when there is none to be had.
+  ThreadRing* take_ring() noexcept;
+  void park_ring(ThreadRing& ring) noexcept;
+
+  // The caller holds the ring's drain flag.
+  void drain(ThreadRing& ring) noexcept;
+  void fold(ThreadRing& ring, const records::AttentionCall& call) noexcept;
+  [[nodiscard]] aggregate::LayerKey layer_of(const records::AttentionCall& call, int slot) const noexcept;
+
+  // The caller holds control_.
+  template <class Visit>
+  void visit_drained(Visit&& visit);
+  void detach(Session& session) noexcept;
+  void end(Session& session) noexcept;
+  void switch_on(Session& session) noexcept;
+  // What the hooks are to see: all sessions that are on, `but` one.
+  void publish(const Session* but = nullptr) noexcept;
+  void renew_mask_budget() noexcept;
+
+  std::mutex control_;
+  RingRegistry rings_;
+  std::array<Session*, kMaxRunning> slots_{};
+  // Sessions that are on in the low 16 bits, above them what they want captured: Watch in one word.
+  std::atomic<std::uint32_t> watched_{0};
+  std::atomic<std::int64_t> mask_budget_{0};
+  LiveCounters counters_;
+};
+
+/// Registers what `collector` does around fork(). Called once, by its constructor.
+void handle_forks(Collector& collector);
+
+}  // namespace headscope::session

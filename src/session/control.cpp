@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "headscope/error.h"
+#include "session/collector.h"
+#include "session/watch_word.h"
+
+// The Collector's members that start, stop and read sessions.
+namespace headscope::session {
+namespace {
+
+/// Moves what was detached into `collected`.
+void settle(Session& session) {
+  while (session.detached != nullptr) {
+    session.collected.merge(session.detached->aggregate);
+    session.detached = std::move(session.detached->next);
+  }
+}
+
+void finish_stretch(Session& session, std::int64_t now_ns, const Counters& now) noexcept {
+  if (session.on_since_ns) {
+    session.on_ns += now_ns - *session.on_since_ns;
+    session.counted += now - session.on_since_counters;
+    session.on_since_ns.reset();
+  }
+}
+
+}  // namespace
+
+template <class Visit>
+void Collector::visit_drained(Visit&& visit) {
+  rings_.for_each([&](ThreadRing& ring) {
+    const std::lock_guard lock(ring.draining);
+    drain(ring);
+    visit(ring);
+  });
+}
+
+void Collector::start(Session& session) {
+  const std::uint32_t owner = this_thread();  // before the lock, which a thread's first call takes
+  const std::lock_guard lock(control_);
+  if (session.running()) {
+    return;
+  }
+  const auto free = std::ranges::find(slots_, nullptr);
+  if (free == slots_.end()) {
+    throw Error("cannot start: " + std::to_string(kMaxRunning) +
+                " attention profilers are running; stop one of them first");
+  }
+  settle(session);
+  const auto slot = static_cast<std::size_t>(free - slots_.begin());
+  session.owner_thread = owner;
+  session.started_ns = base::monotonic_ns();
+  session.pauses = 0;
+  session.slot = static_cast<int>(slot);
+  *free = &session;
+  try {
+    rings_.for_each([&](ThreadRing& ring) {
+      auto partial = std::make_unique<Partial>(session);
+      const std::lock_guard drain_lock(ring.draining);
+      ring.bases[slot].reset(ring.unnamed.load(std::memory_order_relaxed));
+      ring.partials[slot] = std::move(partial);
+    });
+  } catch (...) {
+    detach(session);
+    throw;
+  }
+  switch_on(session);
+  renew_mask_budget();
+}
+
+void Collector::stop(Session& session) noexcept {
+  const std::lock_guard lock(control_);
+  if (!session.running()) {
+    return;
+  }
+  end(session);
+}
+
+bool Collector::running(const Session& session) noexcept {
+  const std::lock_guard lock(control_);
+  return session.running();
+}
+
+void Collector::pause(Session& session) noexcept {
+  const std::lock_guard lock(control_);
+  if (session.running() && session.pauses++ == 0) {
+    publish(&session);
+    finish_stretch(session, base::monotonic_ns(), counters_.read());
+  }
+}
+
+void Collector::resume(Session& session) noexcept {
+  const std::lock_guard lock(control_);
+  if (session.running() && session.pauses > 0 && --session.pauses == 0) {
+    switch_on(session);
+  }
+}
+
+void Collector::step(Session& session) {
+  const std::lock_guard lock(control_);
+  if (!session.running()) {
+    throw Error("step() on a stopped profiler; call start() first, or step() inside its scope");
+  }
+  const auto slot = static_cast<std::size_t>(session.slot);
+  ++session.steps;
+  visit_drained([&](ThreadRing& ring) {
+    ring.bases[slot].push(ring.unnamed.load(std::memory_order_relaxed));
+    ring.partials[slot]->step = session.steps;
+  });
+  renew_mask_budget();
+}
+
+void Collector::reset(Session& session) {
+  const std::lock_guard lock(control_);
+  session.collected = aggregate::Aggregate(session.wanted());
+  session.detached.reset();
+  session.steps = 0;
+  session.on_ns = 0;
+  session.counted = {};
+  if (!session.running()) {
+    return;
+  }
+  const auto slot = static_cast<std::size_t>(session.slot);
+  const std::int64_t now = base::monotonic_ns();
+  session.started_ns = now;
+  visit_drained([&](ThreadRing& ring) {
+    ring.partials[slot] = std::make_unique<Partial>(session);
+    ring.bases[slot].push(ring.unnamed.load(std::memory_order_relaxed));
+  });
+  if (session.on_since_ns) {
+    session.on_since_ns = now;
+    session.on_since_counters = counters_.read();
+  }
+  renew_mask_budget();
+}
+
+Collected Collector::collect(Session& session) {
+  const std::lock_guard lock(control_);
+  settle(session);
+  Collected collected{.aggregate = aggregate::Aggregate(session.wanted()),
+                      .on_ns = session.on_ns,
+                      .steps = session.steps,
+                      .counters = session.counted};
+  collected.aggregate.merge(session.collected);
+  if (!session.running()) {
+    return collected;
+  }
+  const auto slot = static_cast<std::size_t>(session.slot);
+  visit_drained([&](ThreadRing& ring) { collected.aggregate.merge(ring.partials[slot]->aggregate); });
+  if (session.on_since_ns) {
+    collected.on_ns += base::monotonic_ns() - *session.on_since_ns;
+    collected.counters += counters_.read() - session.on_since_counters;
+  }
+  return collected;
+}
+
+std::size_t Collector::rings() {
+  const std::lock_guard lock(control_);
+  return rings_.size();
+}
+
+// A folder reads the session through a ring's partial while it holds the ring's flag, so that once every ring was
+// locked here nobody can.
+void Collector::detach(Session& session) noexcept {
+  const auto slot = static_cast<std::size_t>(session.slot);
+  visit_drained([&](ThreadRing& ring) {
+    if (std::unique_ptr<Partial> partial = std::move(ring.partials[slot])) {
+      partial->next = std::move(session.detached);
+      session.detached = std::move(partial);
+    }
+  });
+  slots_[slot] = nullptr;
+  session.slot = -1;
+  session.pauses = 0;
+}
+
+void Collector::end(Session& session) noexcept {
+  publish(&session);
+  const std::int64_t now = base::monotonic_ns();
+  detach(session);
+  finish_stretch(session, now, counters_.read());
+}
+
+void Collector::switch_on(Session& session) noexcept {
+  session.on_since_counters = counters_.read();
+  session.on_since_ns = base::monotonic_ns();
+  publish();
+}
+
+void Collector::publish(const Session* but) noexcept {
+  std::uint32_t word = 0;
+  for (const Session* session : slots_) {
+    if (session != nullptr && session != but && session->on_since_ns) {
+      word |= pack_watch(*session);
+    }
+  }
+  watched_.store(word, std::memory_order_release);
+}
+
+void Collector::renew_mask_budget() noexcept {
+  std::int64_t budget = 0;
+  for (const Session* session : slots_) {
+    budget = session != nullptr ? std::max(budget, session->options.mask_count_budget) : budget;
+  }
+  mask_budget_.store(budget, std::memory_order_relaxed);
+}
+
+}  // namespace headscope::session

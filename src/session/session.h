@@ -1,0 +1,60 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "aggregate/aggregate.h"
+#include "headscope/options.h"
+#include "session/counters.h"
+
+namespace headscope::session {
+
+/// Running profilers at once: bits in AttentionCall::sessions.
+inline constexpr int kMaxRunning = 16;
+
+struct Session;
+
+/// What one thread's calls gave one running session; guarded by the drain flag of the thread's ring while it is
+/// there, by the Collector once detached.
+struct Partial {
+  explicit Partial(Session& owner);
+
+  Session* session;
+  aggregate::Aggregate aggregate;
+  std::int64_t step;
+  std::unique_ptr<Partial> next;  ///< of Session::detached
+};
+
+/// One profiler: its options, and what it collected while it does not run. All members are guarded by the Collector
+/// that it is given to, except those that say otherwise.
+struct Session {
+  explicit Session(const Options& chosen) : options(chosen), collected(wanted()) {}
+
+  /// Whether a call recorded by `thread` belongs to this session; the sessions bit of the call is set.
+  [[nodiscard]] bool sees(const records::AttentionCall& call, std::uint32_t thread) const noexcept;
+
+  [[nodiscard]] bool running() const noexcept { return slot >= 0; }
+  [[nodiscard]] aggregate::Wanted wanted() const noexcept {
+    return {.per_head = options.per_head, .memory = options.memory != Memory::kOff, .keep_calls = options.keep_calls};
+  }
+
+  // What folding reads.
+  const Options options;
+  /// Calls that began earlier belong to another user of the slot, or were made before a reset.
+  std::atomic<std::int64_t> started_ns{0};
+  std::uint32_t owner_thread = 0;  ///< thread that started it; constant while running
+
+  int slot = -1;  ///< −1: stopped
+  int pauses = 0;
+  std::int64_t steps = 0;
+  std::optional<std::int64_t> on_since_ns;  ///< set while running and not paused
+  std::int64_t on_ns = 0;                   ///< finished stretches
+  Counters counted;                         ///< of finished stretches
+  Counters on_since_counters;
+  aggregate::Aggregate collected;     ///< of finished runs
+  std::unique_ptr<Partial> detached;  ///< of finished runs, not yet in `collected`
+};
+
+}  // namespace headscope::session
