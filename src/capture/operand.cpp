@@ -1,6 +1,7 @@
 #include "capture/operand.h"
 
 #include <algorithm>
+#include <functional>
 #include <array>
 #include <cstddef>
 #include <utility>
@@ -54,7 +55,8 @@ bool common_axes(const TensorView& k, const TensorView& v, Axes& axes) noexcept 
     }
     axes[at] = {k_size, v_size, k_size > 1 ? k.strides[at] : v_size > 1 ? v.strides[at] : 0};
   }
-  std::sort(axes.begin(), axes.begin() + k.dims, [](const Axis& x, const Axis& y) { return x.stride > y.stride; });
+  // The whole array, unused axes with stride 0 last: gcc 12 warns about a sort of a part of it.
+  std::ranges::stable_sort(axes, std::ranges::greater{}, &Axis::stride);
   return true;
 }
 

@@ -1,5 +1,7 @@
 #include "capture/torch/delivery.h"
 
+#include <c10/core/InferenceMode.h>
+
 #include <atomic>
 #include <utility>
 
@@ -80,7 +82,8 @@ void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStora
       return;
     }
     complete(call);
-    if (call.direction != Direction::kBackward && c10::GradMode::is_enabled()) {
+    // Not asked by grad mode: the ops inside an autograd.Function (flash-attn, varlen) run without it.
+    if (call.direction != Direction::kBackward && !c10::InferenceMode::is_enabled()) {
       const ForwardInfo info = info_of(call);
       for (const StorageId storage : saved) {
         forward_links().put(storage, info);

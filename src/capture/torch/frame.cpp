@@ -100,6 +100,8 @@ std::optional<records::AttentionCall> native_call(const Frame& frame, const Redi
   call->start_ns = own.start_ns();
   call->end_ns = own.end_ns();
   call->out = call->q;
+  // Self-attention gives one input three times, but the attention reads three projections of it.
+  call->kv_overlap_bytes = 0;
   take_chain(*call, frame, call->geometry);
   if (!frame.inner) {
     call->op = &kUnsplitNativeOp;
