@@ -1,0 +1,7 @@
+"""python -m headscope is the headscope command."""
+
+import sys
+
+from headscope.cli import main
+
+sys.exit(main())

@@ -1,0 +1,119 @@
+from typing import Any, Literal
+
+MAX_RUNNING: int
+SCHEMA_VERSION: int
+
+class Error(RuntimeError):
+    """Wrong use of headscope. The message says what was wrong and what to do instead."""
+
+class Budget:
+    """What a model's attention may cost.
+
+    `layer` (a glob: `*`, `?`), `phase` and `direction` select rows; the other keywords limit each selected row, or,
+    for `max_total_*` and `max_step_*`, their sum. Sizes are bytes, work is FLOPs, `max_p50_us` microseconds,
+    `min_gb_per_s` 10**9 bytes a second. A budget that selects no row, or that meets an unknown figure, is a
+    violation unless `allow_missing`. Raises Error for an unknown keyword or a wrong value.
+    """
+
+    layer: str | None
+    phase: str | None
+    direction: str | None
+    variant: str | None
+    forbid_variants: tuple[str, ...]
+    min_gb_per_s: float | None
+    max_p50_us: float | None
+    max_call_flops: int | None
+    max_total_flops: int | None
+    max_step_bytes: int | None
+    max_peak_bytes: int | None
+    max_score_bytes: int | None
+    min_samples: int
+    allow_missing: bool
+    def __init__(
+        self,
+        *,
+        layer: str | None = None,
+        phase: str | None = None,
+        direction: str | None = None,
+        variant: str | None = None,
+        forbid_variants: str | list[str] | tuple[str, ...] | None = None,
+        min_gb_per_s: float | None = None,
+        max_p50_us: float | None = None,
+        max_call_flops: float | None = None,
+        max_total_flops: float | None = None,
+        max_step_bytes: float | None = None,
+        max_peak_bytes: float | None = None,
+        max_score_bytes: float | None = None,
+        min_samples: int | None = None,
+        allow_missing: bool | None = None,
+    ) -> None: ...
+    def __eq__(self, other: object) -> bool: ...
+
+class Violation:
+    """One limit that was not kept: the layer, the limit's name, what was asked and what was measured."""
+
+    layer: str
+    limit: str
+    asked: str
+    measured: str
+    def __eq__(self, other: object) -> bool: ...
+
+class Stats:
+    def to_dict(self) -> dict[str, Any]: ...
+    def to_json(self, indent: int = 2) -> str: ...
+    def to_text(self, *, width: int = 120, heads_of: str = "", max_rows: int = 40) -> str: ...
+    def check(self, budget: Budget) -> list[Violation]: ...
+
+class Profiler:
+    running: bool
+    def __init__(
+        self,
+        *,
+        memory: str = "calls",
+        eager: str = "basic",
+        device_timing: str = "auto",
+        threads: str = "all",
+        per_head: bool = True,
+        decode_max_q: int = 1,
+        mask_count_budget: int = ...,
+        keep_calls: int = 0,
+        start_now: bool = True,
+    ) -> None: ...
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def step(self) -> None: ...
+    def reset(self) -> None: ...
+    def get_stats(self) -> Stats: ...
+
+def intern_layer(
+    name: str,
+    index: int | None = None,
+    heads: int | None = None,
+    model_kv_heads: int | None = None,
+    cross: bool = False,
+) -> int: ...
+def push_layer(layer: int) -> None: ...
+def pop_layer() -> None: ...
+def register_attention_op(
+    *,
+    op: str,
+    variant: str,
+    layout: Literal["bhsd", "bshd", "thd", "hsd"] = "bhsd",
+    query: str = "query",
+    key: str = "key",
+    value: str = "value",
+    mask: str | None = None,
+    causal: str | None = None,
+    causal_lower_right: bool = False,
+    window_left: str | None = None,
+    window_right: str | None = None,
+    cu_seqlens_q: str | None = None,
+    cu_seqlens_k: str | None = None,
+    seqused_k: str | None = None,
+    block_table: str | None = None,
+    backward: bool = False,
+) -> None: ...
+def capabilities() -> list[dict[str, Any]]: ...
+def metrics() -> list[dict[str, str]]: ...

@@ -1,0 +1,193 @@
+"""AttentionProfiler: the scope in which attention is profiled."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Literal, ParamSpec, TypeVar, cast
+
+from torch import nn
+
+from headscope._native import Budget, Error, core
+from headscope.layers import LayerHooks
+from headscope.stats import Stats
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class AttentionProfiler:
+    """Profiles every attention call between its start and its stop.
+
+    Entering a stopped profiler again *continues* it: what was collected is kept. Call `reset()` to start afresh.
+
+        with AttentionProfiler() as prof:          # any PyTorch code; no change to the model
+            model(**batch).loss.backward()
+            prof.step()                            # optional: ends a step
+        print(prof.get_stats())
+
+    model: gives layers their names (module paths) and the model's head counts. Optional.
+    per_head: split every figure over the heads (`stats["heads"]`).
+    memory: "calls" measures allocations inside each attention op; "off" nothing.
+    eager: how hand-written attention (QKᵀ → softmax → PV) is observed: "off", "basic" (products and softmax) or
+        "detail" (the elementwise ops between them too: exact materialised bytes and masks).
+    device_timing: "auto" takes the best clock that this machine offers; "host" the host's clock around the op.
+    threads: "all" threads of the process, or only the "current" one (that starts the profiler) and the backward
+        passes that it starts.
+    decode_max_q: longest query that still counts as a decode step.
+    mask_count_budget: mask elements that a step may spend on counting admitted pairs exactly; beyond it a mask is
+        `opaque` and all its pairs count as admitted.
+    keep_calls: how many of the last calls `stats["calls"]` keeps one by one.
+
+    Also a decorator of functions and coroutine functions. Profilers may nest and run side by side (16 at once), and
+    all methods may be called from any thread. Wrong use raises headscope.Error; an exception of the profiled code
+    passes through unchanged.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module | None = None,
+        *,
+        per_head: bool = True,
+        memory: Literal["calls", "off"] = "calls",
+        eager: Literal["basic", "off", "detail"] = "basic",
+        device_timing: Literal["auto", "host"] = "auto",
+        threads: Literal["all", "current"] = "all",
+        decode_max_q: int = 1,
+        mask_count_budget: int = 1 << 22,
+        keep_calls: int = 0,
+    ) -> None:
+        self._model = _checked_model(model)
+        self._core = core.Profiler(
+            per_head=per_head,
+            memory=memory,
+            eager=eager,
+            device_timing=device_timing,
+            threads=threads,
+            decode_max_q=decode_max_q,
+            mask_count_budget=mask_count_budget,
+            keep_calls=keep_calls,
+            start_now=False,
+        )
+        self._lock = threading.RLock()
+        self._entered = 0
+        self._hooks: LayerHooks | None = None
+
+    @property
+    def running(self) -> bool:
+        """True between start and stop."""
+        return self._core.running
+
+    def start(self) -> None:
+        """Starts, or continues after `stop()`. No effect while running. Raises Error when 16 profilers run."""
+        with self._lock:
+            if self._hooks is None and self._model is not None:
+                self._hooks = LayerHooks(self._model)
+            try:
+                self._core.start()
+            except BaseException:
+                self._remove_hooks()
+                raise
+
+    def stop(self) -> None:
+        """Stops, also out of every `with` that is open. No effect when stopped."""
+        with self._lock:
+            self._entered = 0
+            self._core.stop()
+            self._remove_hooks()
+
+    def __enter__(self) -> AttentionProfiler:
+        with self._lock:
+            # A profiler that start() began outlives the `with`: its own stop() ends it.
+            if self._entered > 0 or not self.running:
+                self.start()
+                self._entered += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            if self._entered > 0:
+                self._entered -= 1
+                if self._entered == 0:
+                    self.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leaves the calls inside the `with` out. Pauses nest; on all threads that the profiler sees."""
+        self._core.pause()
+        try:
+            yield
+        finally:
+            self._core.resume()
+
+    def step(self) -> None:
+        """Ends a step: unnamed calls are numbered from 0 again and the mask budget is renewed."""
+        self._core.step()
+
+    def reset(self) -> None:
+        """Forgets everything collected; a running profiler keeps running."""
+        self._core.reset()
+
+    def get_stats(self) -> Stats:
+        """A snapshot of what was collected so far; also valid while running, and before the first start."""
+        return Stats(self._core.get_stats())
+
+    def assert_budget(self, budget: Budget | None = None, **limits: Any) -> None:
+        """The same as `get_stats().assert_budget(...)`: AssertionError that lists the violations, if any."""
+        self.get_stats().assert_budget(budget, **limits)
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Profiles each call of `function`, which may be a coroutine function."""
+        if not callable(function):
+            raise Error(f"AttentionProfiler decorates functions, and {function!r} is none")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise Error("a generator runs after the call that makes it: use `with prof:` inside it instead")
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def profiled_coroutine(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+                with self:
+                    return await function(*args, **kwargs)
+
+            return cast(Callable[_P, _R], profiled_coroutine)
+
+        @functools.wraps(function)
+        def profiled(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            with self:
+                return function(*args, **kwargs)
+
+        return profiled
+
+    def __repr__(self) -> str:
+        return f"<AttentionProfiler, {'running' if self.running else 'stopped'}>"
+
+    def __reduce__(self) -> Any:
+        raise Error("an AttentionProfiler cannot be copied or pickled; keep prof.get_stats().to_dict() instead")
+
+    def _remove_hooks(self) -> None:
+        if self._hooks is not None:
+            self._hooks.remove()
+            self._hooks = None
+
+
+def _checked_model(model: Any) -> nn.Module | None:
+    if model is None or isinstance(model, nn.Module):
+        return model
+    inner = getattr(model, "model", None)
+    if isinstance(inner, nn.Module):
+        raise Error(f"model must be a torch.nn.Module, not {type(model).__name__}: pass its .model")
+    if callable(model):
+        raise Error(
+            f"model must be a torch.nn.Module, not {type(model).__name__}. To decorate a function, call the profiler "
+            "first: @AttentionProfiler(). Without a module leave model out and name layers with headscope.layer(...)."
+        )
+    raise Error(
+        f"model must be a torch.nn.Module, not {type(model).__name__}. "
+        "Leave it out to profile any code; name layers with headscope.layer(...) where you want names."
+    )
