@@ -24,7 +24,7 @@ struct EagerProduct {
   StorageId a = 0;
   StorageId b = 0;
   StorageId out = 0;
-  records::Operand left;
+  TensorView left;
   TensorView right;
   std::uint64_t out_bytes = 0;
   records::DType dtype = records::DType::kOther;

@@ -45,7 +45,7 @@ void EagerRecogniser::remember(const ProductEvent& event, const ProductShape& sh
   product.a = event.a.storage;
   product.b = event.b.storage;
   product.out = event.out.storage;
-  product.left = operand_of(event.a);
+  product.left = event.a;
   product.right = event.b;
   product.out_bytes = event.out.bytes();
   product.dtype = event.a.dtype;
@@ -257,11 +257,13 @@ std::optional<EagerRecogniser::Finished> EagerRecogniser::finish_forward(EagerCh
   call.dtype = scores.dtype;
   call.geometry = {chain.layout.batch,   chain.layout.heads, chain.layout.kv_heads, chain.layout.q_len,
                    scores.shape.columns, scores.shape.inner, shape.columns};
-  call.q = scores.left;
+  call.q = operand_of(scores.left);
   call.k = operand_of(scores.right);
   call.v = operand_of(values.b);
   call.out = operand_of(values.out);
-  call.kv_overlap_bytes = overlap_bytes(transposed(scores.right), values.b);
+  const TensorView keys = transposed(scores.right);
+  call.kv_overlap_bytes = overlap_bytes(keys, values.b);
+  call.q_overlap_bytes = query_overlap_bytes(scores.left, keys, values.b);
   if (work.mask_unanswered) {
     work.mask = records::MaskState::kOpaque;
     work.mask_count.reset();

@@ -106,6 +106,7 @@ std::optional<records::AttentionCall> make_fused_call(const OpEntry& entry, cons
   call.k = operand_of(arguments.k);
   call.v = operand_of(arguments.v);
   call.kv_overlap_bytes = overlap_bytes(arguments.k, arguments.v);
+  call.q_overlap_bytes = query_overlap_bytes(arguments.q, arguments.k, arguments.v);
   return call;
 }
 

@@ -121,7 +121,7 @@ std::vector<OpEntry> make_table() {
       eager_op(OpRole::kSoftmaxBackward, "_masked_softmax_backward"),
   };
   for (const char* name : {"mul.Tensor", "mul_.Tensor", "mul.Scalar", "mul_.Scalar", "mul.out", "div.Tensor", "div_.Tensor",
-                           "div.Scalar", "div_.Scalar", "tanh", "tanh_", "native_dropout", "bernoulli_.float", "_to_copy"}) {
+                           "div.Scalar", "div_.Scalar", "tanh", "tanh_", "native_dropout", "bernoulli_.float"}) {
     table.push_back(eager_op(OpRole::kElementwise, name, Kind::kArithmetic));
   }
   for (const char* name : {"add.Tensor", "add_.Tensor", "add.Scalar", "sub.Tensor", "sub_.Tensor"}) {
@@ -130,9 +130,8 @@ std::vector<OpEntry> make_table() {
   for (const char* name : {"masked_fill.Scalar", "masked_fill_.Scalar", "masked_fill.Tensor", "masked_fill_.Tensor"}) {
     table.push_back(eager_op(OpRole::kElementwise, name, Kind::kMaskedFill));
   }
-  for (const char* name : {"where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"}) {
-    table.push_back(eager_op(OpRole::kElementwise, name, Kind::kWhere));
-  }
+  table.push_back(eager_op(OpRole::kElementwise, "where.self", Kind::kWhere));
+  // A cast is seen as the copy_ under it: _to_copy has a BackendSelect kernel of its own.
   for (const char* name : {"clone", "copy_", "index_select", "cat", "gather", "repeat", "tril", "triu"}) {
     table.push_back(eager_op(OpRole::kElementwise, name, Kind::kCopy));
   }
@@ -185,9 +184,9 @@ std::vector<std::string_view> usual_names(Arg arg) {
     case Arg::kRight:
       return {"batch2", "mat2"};
     case Arg::kInput:
-      return {"self", "input", "tensors"};
+      return {"src", "self", "input", "tensors"};
     case Arg::kOther:
-      return {"other", "mask", "condition", "src"};
+      return {"other", "mask"};
     case Arg::kGradOut:
       return {"grad_out", "grad_out_", "dout", "grad_output"};
     case Arg::kDim:

@@ -113,4 +113,13 @@ std::uint64_t overlap_bytes(const TensorView& k, const TensorView& v) noexcept {
   return static_cast<std::uint64_t>(std::min(shared, smaller)) * std::min(k.element_size, v.element_size);
 }
 
+std::uint64_t query_overlap_bytes(const TensorView& q, const TensorView& k, const TensorView& v) noexcept {
+  if (q.storage != k.storage && q.storage != v.storage) {
+    return 0;
+  }
+  const std::uint64_t with_k = overlap_bytes(q, k);
+  const std::uint64_t with_v = overlap_bytes(q, v);
+  return overlap_bytes(k, v) == 0 ? with_k + with_v : std::max(with_k, with_v);
+}
+
 }  // namespace headscope::capture

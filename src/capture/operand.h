@@ -13,4 +13,8 @@ records::Operand operand_of(const TensorView& tensor) noexcept;
 /// bounded by the smaller operand.
 std::uint64_t overlap_bytes(const TensorView& k, const TensorView& v) noexcept;
 
+/// Bytes of `q` that `k` or `v` touch too. Where K and V overlap each other in part, the larger of the two
+/// overlaps: exact when one of them holds the other.
+std::uint64_t query_overlap_bytes(const TensorView& q, const TensorView& k, const TensorView& v) noexcept;
+
 }  // namespace headscope::capture

@@ -37,7 +37,7 @@ class Traffic {
     const Wide k = key_side(call_.k, k_row);
     const Wide v = key_side(call_.v, v_row);
     const Wide out = query_side(call_.out, out_row);
-    Wide total = q + k + v - std::min(overlap(k), k + v) + out;
+    Wide total = q - std::min<Wide>(call_.q_overlap_bytes, q) + k + v - std::min(overlap(k), k + v) + out;
     if (is_backward(call_)) {
       total += out;  // dO has the shape of O
       total += call_.gradients.q ? gradient(call_.q, q_row, queries()) : 0;

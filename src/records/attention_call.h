@@ -186,6 +186,8 @@ struct AttentionCall {
   Operand q, k, v, out;
   /// Bytes that K and V share (MLA keeps V inside K).
   std::uint64_t kv_overlap_bytes = 0;
+  /// Bytes of Q that K or V touch too (one tensor given as query, key and value).
+  std::uint64_t q_overlap_bytes = 0;
   /// Mask bytes as stored.
   std::uint64_t mask_bytes = 0;
   /// Of a backward.

@@ -4,7 +4,9 @@
 
 #include <atomic>
 #include <utility>
+#include <vector>
 
+#include "base/split.h"
 #include "capture/layers.h"
 #include "capture/torch/frame.h"
 
@@ -54,6 +56,33 @@ void split_merged_heads(records::AttentionCall& call) {
   }
 }
 
+/// Query heads that were packed into the query axis, one token of each, so that shared keys need no copy
+/// (transformers decodes grouped queries so where there is a mask). A named layer tells the heads.
+void unpack_grouped_queries(records::AttentionCall& call) {
+  const LayerInfo* layer = layer_info(call.layer.label);
+  records::Geometry& geometry = call.geometry;
+  if (layer == nullptr || !layer->heads || !layer->model_kv_heads || *layer->model_kv_heads <= 0 ||
+      call.causal != records::Causal::kNone || geometry.heads != *layer->model_kv_heads ||
+      geometry.kv_heads != geometry.heads || *layer->heads <= geometry.heads ||
+      *layer->heads != geometry.heads * geometry.q_len) {
+    return;
+  }
+  const std::int64_t groups = geometry.q_len;
+  geometry.heads = *layer->heads;
+  geometry.q_len = 1;
+  if (call.mask_count && !call.mask_count->pairs_per_head.empty()) {
+    records::MaskCount spread = *call.mask_count;
+    std::vector<std::uint64_t> pairs;
+    for (const std::uint64_t packed : call.mask_count->pairs_per_head) {
+      base::split(packed, static_cast<std::size_t>(groups), {}, [&pairs](std::size_t, base::Wide share) {
+        pairs.push_back(static_cast<std::uint64_t>(share));
+      });
+    }
+    spread.pairs_per_head = std::move(pairs);
+    call.mask_count = std::make_shared<const records::MaskCount>(std::move(spread));
+  }
+}
+
 void complete(records::AttentionCall& call) {
   call.call_id = next_call_id();
   call.inside_backward = call.direction != Direction::kBackward && inside_backward();
@@ -63,6 +92,7 @@ void complete(records::AttentionCall& call) {
   if (call.op->kernel == records::Kernel::kEager) {
     split_merged_heads(call);
   }
+  unpack_grouped_queries(call);
   if (const LayerInfo* layer = layer_info(call.layer.label)) {
     call.cross = layer->cross;
   }

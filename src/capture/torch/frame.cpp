@@ -102,6 +102,7 @@ std::optional<records::AttentionCall> native_call(const Frame& frame, const Redi
   call->out = call->q;
   // Self-attention gives one input three times, but the attention reads three projections of it.
   call->kv_overlap_bytes = 0;
+  call->q_overlap_bytes = 0;
   take_chain(*call, frame, call->geometry);
   if (!frame.inner) {
     call->op = &kUnsplitNativeOp;

@@ -89,6 +89,15 @@ TEST(FusedCall, CustomMaskTypeTwoIsCausalFromTheLowerRight) {
   EXPECT_EQ(make_fused_call(entry, efficient)->causal, records::Causal::kLowerRight);
 }
 
+TEST(FusedCall, OneTensorAsQueryKeyAndValueIsSharedWithBoth) {
+  FusedArguments self = arguments({1, 2, 5, 8}, {1, 2, 5, 8}, {1, 2, 5, 8});
+  self.k = self.q;
+  self.v = self.q;
+  const auto call = make_fused_call(OpEntry{}, self);
+  EXPECT_EQ(call->q_overlap_bytes, 1U * 2 * 5 * 8 * 4);
+  EXPECT_EQ(call->kv_overlap_bytes, call->q_overlap_bytes);
+}
+
 SdpaArguments sdpa(std::vector<std::int64_t> q, std::vector<std::int64_t> v) {
   SdpaArguments result;
   result.q = tensor(q, 1);

@@ -66,6 +66,15 @@ TEST(Bytes, ValueInsideKeyCountsOnce) {
   EXPECT_EQ(bytes_of(call), 4'096U);
 }
 
+TEST(Bytes, OneTensorAsQueryKeyAndValueCountsOnce) {
+  // 16·24 elements in all of Q, K and V, and as many in O: 768 · 4 B.
+  const auto call = a_call().shape(1, 1, 16, 24).with([](auto& c) {
+    c.kv_overlap_bytes = 16 * 24 * 4;
+    c.q_overlap_bytes = 16 * 24 * 4;
+  });
+  EXPECT_EQ(bytes_of(call), 3'072U);
+}
+
 TEST(Bytes, SlidingWindowMovesTheKeysThatAQuerySees) {
   // Q, O 4 elements each; K, V 16 of 100 keys · 4 elements: 136 · 4 B.
   EXPECT_EQ(bytes_of(a_call().shape(1, 1, 1, 4).kv_len(100).causal(Causal::kLowerRight).window(15, 0)), 544U);
