@@ -165,6 +165,7 @@ bool EagerRecogniser::join_query_gradient(const ProductEvent& event, const Produ
   if (!same && (open.score_gradient != 0 || is_transposed(event.a))) {
     return false;
   }
+  open.proven = open.proven || gradient == open.work.latest;
   open.work.linked = open.work.linked && gradient == open.work.latest;
   open.gradients.q = true;
   open.score_gradient = gradient;
@@ -196,6 +197,7 @@ bool EagerRecogniser::join_key_gradient(const ProductEvent& event, const Product
     return false;
   }
   const TensorView& gradient = plain ? event.b : event.a;
+  open.proven = open.proven || gradient.storage == open.work.latest;
   open.work.linked = open.work.linked && gradient.storage == open.work.latest;
   open.gradients.k = true;
   open.score_gradient = gradient.storage;
@@ -225,6 +227,11 @@ bool EagerRecogniser::backward_complete() const noexcept {
 std::optional<EagerRecogniser::Finished> EagerRecogniser::finish_backward() noexcept {
   EagerBackward& open = backward_;
   open.open = false;
+  // softmax(q) @ s of a linear attention has dP and a softmax backward too; its next product may fit by chance.
+  const bool both = open.gradients.q && open.gradients.k;
+  if (!open.forward_known && !both && !open.proven) {
+    return std::nullopt;
+  }
   std::optional<Finished> finished(std::in_place);
   finished->probabilities = open.probabilities;
   records::AttentionCall& call = finished->call;

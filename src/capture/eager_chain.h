@@ -82,6 +82,8 @@ struct EagerBackward {
   ExtraOperands extra;
   records::Operand q, k, v, out;
   records::Gradients gradients{false, false, false};
+  /// dQ or dK read the very storage that the softmax backward wrote.
+  bool proven = false;
   std::uint64_t product_flops = 0;
   std::uint64_t extra_flops = 0;
   bool forward_known = false;

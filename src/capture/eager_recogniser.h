@@ -81,7 +81,8 @@ enum class ElementwiseRole : std::uint8_t {
 /// of inner size 1 (rotary angles).
 ///
 /// Not recognised: K·Qᵀ with a softmax over its last axis but one, Vᵀ·Pᵀ, products of other rank than 3,
-/// a backward in which neither Q nor K needs a gradient (no softmax backward runs; dV alone is no sign).
+/// a backward in which neither Q nor K needs a gradient (no softmax backward runs; dV alone is no sign), nor one
+/// whose forward is not known if it shows just one of dQ and dK and no storage proves that one.
 ///
 /// Without detail a mask is never seen: it may be added in place, which leaves no trace. The mask of such
 /// chains is kUnseen. With detail it is kNone, or what set_mask says, as long as each step was linked by

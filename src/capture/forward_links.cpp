@@ -1,30 +1,8 @@
 #include "capture/forward_links.h"
 
+#include "capture/try_lock.h"
+
 namespace headscope::capture {
-namespace {
-
-/// Retries of a reader: a writer holds an entry for some tens of nanoseconds.
-constexpr int kReadTries = 1000;
-
-class TryLock {
- public:
-  explicit TryLock(std::atomic_flag& flag) noexcept
-      : flag_(flag), owned_(!flag.test_and_set(std::memory_order_acquire)) {}
-  TryLock(const TryLock&) = delete;
-  TryLock& operator=(const TryLock&) = delete;
-  ~TryLock() {
-    if (owned_) {
-      flag_.clear(std::memory_order_release);
-    }
-  }
-  [[nodiscard]] bool owned() const noexcept { return owned_; }
-
- private:
-  std::atomic_flag& flag_;
-  bool owned_;
-};
-
-}  // namespace
 
 std::size_t ForwardLinks::bucket_of(StorageId saved) noexcept {
   constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ULL;  // Fibonacci hashing: spreads aligned addresses
@@ -67,7 +45,7 @@ std::optional<ForwardInfo> ForwardLinks::find(StorageId saved) const noexcept {
     return std::nullopt;
   }
   for (const Entry& entry : buckets_[bucket_of(saved)]) {
-    for (int tries = 0; tries < kReadTries; ++tries) {
+    for (int tries = 0; tries < kLockTries; ++tries) {
       const TryLock lock(entry.busy);
       if (!lock.owned()) {
         continue;

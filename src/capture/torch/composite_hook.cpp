@@ -22,14 +22,18 @@ class FrameScope {
   Frame* outer_;
 };
 
-/// One observed composite op. Counts the call as failed unless close() was reached.
+/// One observed composite op. When the op throws before its attention was done, the call counts as failed. A
+/// call that was done is kept: activation checkpointing leaves a recompute by an exception as soon as the
+/// last tensor that it needs is saved.
 class FrameCapture {
  public:
   FrameCapture(ThreadState& state, const records::Watch& watch) noexcept : state_(state), own_cost_(state), watch_(watch) {}
   FrameCapture(const FrameCapture&) = delete;
   FrameCapture& operator=(const FrameCapture&) = delete;
   ~FrameCapture() {
-    if (redispatch_) {
+    if (redispatch_ && frame_.inner) {
+      close();
+    } else if (redispatch_) {
       sink()->count_failed_call();
     }
   }

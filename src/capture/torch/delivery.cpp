@@ -1,5 +1,6 @@
 #include "capture/torch/delivery.h"
 
+#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
 #include <atomic>
@@ -8,6 +9,7 @@
 
 #include "base/split.h"
 #include "capture/layers.h"
+#include "capture/open_forwards.h"
 #include "capture/torch/frame.h"
 
 namespace headscope::capture::torch {
@@ -20,13 +22,18 @@ std::uint64_t next_call_id() noexcept {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-void name_layer(records::AttentionCall& call) noexcept {
-  call.layer.label = current_layer();
-  if (call.layer.label == 0) {
-    call.layer = sink()->next_unnamed_layer();
-  } else {
-    call.layer.thread = sink()->this_thread();
+/// A forward inside a backward pass repeats an open forward when activation checkpointing runs it, which it
+/// does with gradients on. Attention of a Function.backward or a tensor hook runs with gradients off.
+std::optional<OpenForwards::Forward> repeated_forward(const records::AttentionCall& call) noexcept {
+  if (!call.inside_backward || !c10::GradMode::is_enabled()) {
+    return std::nullopt;
   }
+  return open_forwards().take(call);
+}
+
+/// What the backward's saved storages lead to: of a recompute, the forward that it repeats.
+std::uint64_t model_call_id(const records::AttentionCall& call) noexcept {
+  return call.direction == Direction::kRecompute && call.forward_call_id != 0 ? call.forward_call_id : call.call_id;
 }
 
 /// 3-D products merge batch and heads into one axis; a named layer tells how many heads it has.
@@ -83,24 +90,46 @@ void unpack_grouped_queries(records::AttentionCall& call) {
   }
 }
 
+/// Gives the call its id, its layer and, of a forward, what it is to the backward pass that it runs in.
 void complete(records::AttentionCall& call) {
   call.call_id = next_call_id();
-  call.inside_backward = call.direction != Direction::kBackward && inside_backward();
-  if (call.direction != Direction::kBackward) {
-    name_layer(call);
+  const bool backward = call.direction == Direction::kBackward;
+  if (!backward) {
+    call.inside_backward = inside_backward();
+    call.layer.label = current_layer();
+    call.layer.thread = sink()->this_thread();
   }
   if (call.op->kernel == records::Kernel::kEager) {
     split_merged_heads(call);
   }
   unpack_grouped_queries(call);
+  if (backward) {
+    return;
+  }
+  if (const auto repeated = repeated_forward(call)) {
+    call.direction = Direction::kRecompute;
+    call.forward_call_id = repeated->call_id;
+    call.layer = repeated->layer;
+    return;
+  }
+  if (call.layer.label == 0) {
+    call.layer = sink()->next_unnamed_layer();
+  }
+  if (!call.inside_backward) {
+    open_forwards().open(call);
+  }
+}
+
+/// What is known of the layer.
+void describe_layer(records::AttentionCall& call) noexcept {
   if (const LayerInfo* layer = layer_info(call.layer.label)) {
     call.cross = layer->cross;
   }
 }
 
 ForwardInfo info_of(const records::AttentionCall& call) {
-  return {call.call_id, call.op,   call.layer,      call.geometry,  call.causal,
-          call.window,  call.mask, call.mask_count, call.mask_bytes};
+  return {model_call_id(call), call.op,   call.layer,      call.geometry,  call.causal,
+          call.window,         call.mask, call.mask_count, call.mask_bytes};
 }
 
 }  // namespace
@@ -112,6 +141,7 @@ void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStora
       return;
     }
     complete(call);
+    describe_layer(call);
     // Not asked by grad mode: the ops inside an autograd.Function (flash-attn, varlen) run without it.
     if (call.direction != Direction::kBackward && !c10::InferenceMode::is_enabled()) {
       const ForwardInfo info = info_of(call);
@@ -133,6 +163,7 @@ void link_to_forward(records::AttentionCall& call, const ForwardInfo& forward) n
   call.mask = forward.mask;
   call.mask_count = forward.mask_count;
   call.mask_bytes = forward.mask_bytes;
+  open_forwards().close(forward.op, forward.layer, forward.geometry, forward.call_id);
 }
 
 void deliver_chain(ThreadState& state, EagerRecogniser::Finished&& finished, std::uint32_t sessions) noexcept {

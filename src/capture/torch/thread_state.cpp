@@ -26,6 +26,11 @@ ForwardLinks& forward_links() noexcept {
   return *links;
 }
 
+OpenForwards& open_forwards() noexcept {
+  static auto* const forwards = new OpenForwards;
+  return *forwards;
+}
+
 bool inside_backward() noexcept { return ::torch::autograd::get_current_node() != nullptr; }
 
 Redispatch::Redispatch(ThreadState& state, const records::Watch& watch, ScoreSize scores,

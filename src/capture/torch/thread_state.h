@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "capture/eager_recogniser.h"
 #include "capture/forward_links.h"
+#include "capture/open_forwards.h"
 #include "capture/torch/mask_counter.h"
 #include "capture/torch/memory_meter.h"
 #include "records/attention_call.h"
@@ -36,6 +37,7 @@ ThreadState& thread_state() noexcept;
 records::CallSink* sink() noexcept;
 void set_sink(records::CallSink& sink) noexcept;
 ForwardLinks& forward_links() noexcept;
+OpenForwards& open_forwards() noexcept;
 
 /// Who watches this thread; nobody without a sink.
 inline records::Watch watch() noexcept {

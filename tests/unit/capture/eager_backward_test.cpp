@@ -23,6 +23,19 @@ Program& probability_gradient(Program& p) {
 Program& softmax_backward(Program& p) {
   return p.softmax_backward(t({2, 4, 5, 7}, 21), t({2, 4, 5, 7}, 4), t({2, 4, 5, 7}, 22));
 }
+/// A softmax backward over [2, 4, q, k] whose forward was seen.
+SoftmaxBackwardEvent of_known_forward(const Geometry& forward) {
+  SoftmaxBackwardEvent event;
+  event.grad_out = t({2, 4, forward.q_len, forward.kv_len}, 21);
+  event.output = t({2, 4, forward.q_len, forward.kv_len}, 4);
+  event.grad_in = t({2, 4, forward.q_len, forward.kv_len}, 22);
+  event.dim = 3;
+  event.forward_known = true;
+  event.forward_call_id = 77;
+  event.forward_layer.label = 9;
+  event.forward_geometry = forward;
+  return event;
+}
 Program& key_gradient(Program& p, StorageId scores = 23) {
   return p.product(turned(8, 5, 3, 1), t({8, 5, 7}, scores), t({8, 3, 7}, 31));
 }
@@ -135,7 +148,7 @@ TEST(EagerBackward, FrozenQueriesEndWithTheNextSoftmaxBackward) {
   Program p;
   value_gradient(p);
   probability_gradient(p);
-  softmax_backward(p);
+  p.softmax_backward(of_known_forward({2, 4, 4, 5, 7, 3, 4}));
   key_gradient(p);
   EXPECT_EQ(p.calls(), 0U);
   // The next layer, whose products have the same shapes.
@@ -151,7 +164,7 @@ TEST(EagerBackward, FrozenKeysOfSquareShapesDoNotTakeTheNextLayersProducts) {
   // S = D = Dv = 6; only Q is trained, so dQ alone follows.
   Program p;
   p.product(t({8, 6, 6}, 20), turned(8, 6, 6, 5), t({8, 6, 6}, 21));
-  p.softmax_backward(t({2, 4, 6, 6}, 21), t({2, 4, 6, 6}, 4), t({2, 4, 6, 6}, 22));
+  p.softmax_backward(of_known_forward({2, 4, 4, 6, 6, 6, 6}));
   p.product(t({8, 6, 6}, 23), t({8, 6, 6}, 2), t({8, 6, 6}, 32));
   p.product(turned(8, 6, 6, 104), t({8, 6, 6}, 120), t({8, 6, 6}, 130));
   p.product(t({8, 6, 6}, 120), turned(8, 6, 6, 105), t({8, 6, 6}, 121));
@@ -174,11 +187,21 @@ TEST(EagerBackward, FrozenValuesEndWithBothGradientsAndWithoutDv) {
 TEST(EagerBackward, OpenBackwardEndsAtFlush) {
   Program p;
   probability_gradient(p);
-  softmax_backward(p);
+  p.softmax_backward(of_known_forward({2, 4, 4, 5, 7, 3, 4}));
   p.flush();
   ASSERT_EQ(p.calls(), 1U);
   EXPECT_EQ(p.call().gradients, (records::Gradients{false, false, false}));
   EXPECT_EQ(p.call().product_flops, kPairs * 4);
+}
+
+TEST(EagerBackward, OneGradientWithoutAForwardIsProvenByItsStorage) {
+  Program p;
+  probability_gradient(p);
+  softmax_backward(p);
+  query_gradient(p, 22);
+  p.flush();
+  ASSERT_EQ(p.calls(), 1U);
+  EXPECT_EQ(p.call().gradients, (records::Gradients{true, false, false}));
 }
 
 TEST(EagerBackward, HandWrittenBackwardWithTransposedScoreGradientIsLinkedByStorage) {
@@ -205,16 +228,7 @@ TEST(EagerBackward, KnownForwardGivesIdLayerAndGeometry) {
   Program p;
   value_gradient(p);
   probability_gradient(p);
-  SoftmaxBackwardEvent event;
-  event.grad_out = t({2, 4, 5, 7}, 21);
-  event.output = t({2, 4, 5, 7}, 4);
-  event.grad_in = t({2, 4, 5, 7}, 22);
-  event.dim = 3;
-  event.forward_known = true;
-  event.forward_call_id = 77;
-  event.forward_layer.label = 9;
-  event.forward_geometry = {2, 4, 2, 5, 7, 3, 4};
-  p.softmax_backward(event);
+  p.softmax_backward(of_known_forward({2, 4, 2, 5, 7, 3, 4}));
   key_gradient(p);
   query_gradient(p);
   ASSERT_EQ(p.calls(), 1U);

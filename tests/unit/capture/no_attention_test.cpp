@@ -103,5 +103,17 @@ TEST(NoAttention, RouterSoftmaxBackwardIsNoAttention) {
   EXPECT_EQ(p.calls(), 0U);
 }
 
+TEST(NoAttention, BackwardOfLinearAttentionIsNoAttention) {
+  // softmax(q) @ s, then s = softmax(k)ᵀ @ v: k's product with ds has the shape of dS @ K, but not its storage.
+  Program p;
+  p.product(turned(8, 12, 8, 4), t({8, 12, 8}, 20), t({8, 8, 8}, 30));
+  p.product(t({8, 12, 8}, 20), turned(8, 8, 8, 5), t({8, 12, 8}, 21));
+  p.softmax_backward(t({2, 4, 12, 8}, 21), t({2, 4, 12, 8}, 4), t({2, 4, 12, 8}, 22));
+  p.product(t({8, 12, 8}, 6), t({8, 8, 8}, 30), t({8, 12, 8}, 31));
+  p.product(t({8, 8, 8}, 30), turned(8, 12, 8, 7), t({8, 8, 12}, 32));
+  p.flush();
+  EXPECT_EQ(p.calls(), 0U);
+}
+
 }  // namespace
 }  // namespace headscope::capture
