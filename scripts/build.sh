@@ -13,20 +13,21 @@ while (($# > 0)); do
   shift
 done
 bash scripts/setup.sh "${requirements[@]}"
+use_venv
 
 install_headscope() {
-  PATH="$venv/bin:$PATH" VIRTUAL_ENV="$venv" HEADSCOPE_BUILD_TESTS=$tests nice "$venv/bin/python" -m pip install -v \
-    --no-build-isolation --no-deps --no-index --force-reinstall .
+  HEADSCOPE_BUILD_TESTS=$tests nice python -m pip install -v --no-build-isolation --no-deps --no-index \
+    --force-reinstall .
 }
 
-torch=$("$venv/bin/python" -c 'import torch; print(torch.__version__, torch.__file__)')
-inputs=(CMakeLists.txt cmake src include python pyproject.toml README.md)
+# One install at a time lies in .venv, so one stamp: what was installed, and the tests that were built with it.
+torch=$(python -c 'import torch; print(torch.__version__, torch.__file__)')
+stamp=$venv/.headscope.stamp
+installed=$(content_key CMakeLists.txt cmake src include python pyproject.toml README.md -- \
+  "$torch" "${CXX:-c++}" "${CXXFLAGS:-}")
 if [[ $tests == ON ]]; then
-  inputs+=(tests examples/cpp)
+  key="$installed $(content_key tests --)"
+  once "$stamp" "$key" stage "build headscope and its tests, install" install_headscope
+elif [[ $(cut -d' ' -f1 "$stamp" 2>/dev/null) != "$installed" ]]; then
+  once "$stamp" "$installed" stage "build and install headscope" install_headscope
 fi
-key=$(content_key "${inputs[@]}" -- "$torch" "$tests" "${CXX:-c++}" "${CXXFLAGS:-}")
-title="build and install headscope"
-if [[ $tests == ON ]]; then
-  title="build headscope and its tests, install"
-fi
-once "$venv/.headscope-tests-$tests.stamp" "$key" stage "$title" install_headscope

@@ -35,6 +35,13 @@ stage() {
   fi
 }
 
+# Puts the tools of .venv on PATH, and those of the Python that lends its packages to it (see setup.sh).
+use_venv() {
+  local lender
+  lender=$(cat "$venv/.lender" 2>/dev/null || true)
+  export VIRTUAL_ENV=$venv PATH=$venv/bin:${lender:+$(dirname "$lender"):}$PATH
+}
+
 # Content of files and of the words given after --, as one key.
 content_key() {
   local files=()

@@ -5,6 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 source scripts/sources.sh
 
 bash scripts/setup.sh requirements-test.txt
-cpp_files | xargs "$venv/bin/clang-format" -i
-"$venv/bin/ruff" check -q --fix .
-"$venv/bin/ruff" format -q .
+use_venv
+cpp_files | xargs clang-format -i
+ruff check -q --fix .
+ruff format -q .

@@ -8,6 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 source scripts/sources.sh
 
 bash scripts/build.sh --tests requirements-demo.txt requirements-test.txt
+use_venv
 failed=()
 
 lint() {
@@ -49,8 +50,8 @@ tidy() {
   ((${#files[@]} > 0)) || return 0
   left=$((deadline - SECONDS))
   printf '%s\0' "${files[@]}" | timeout "$left" nice xargs -0 -n 1 -P "$jobs" bash -c \
-    '"$1/bin/clang-tidy" -p "$2" --quiet "$3" 2> >(grep -v "warnings\?.*generated\|^Suppressed\|^Use -" >&2) && echo "$3" >>"$2/tidy-ok" ||
-     { echo "clang-tidy found problems in $3"; exit 1; }' tidy "$venv" "$build_dir" || status=$?
+    'clang-tidy -p "$1" --quiet "$2" 2> >(grep -v "warnings\?.*generated\|^Suppressed\|^Use -" >&2) && echo "$2" >>"$1/tidy-ok" ||
+     { echo "clang-tidy found problems in $2"; exit 1; }' tidy "$build_dir" || status=$?
   if ((status == 124)); then
     echo "clang-tidy: time is up; these files were not checked:"
     comm -23 <(printf '%s\n' "${files[@]}" | sort) <(sort "$build_dir/tidy-ok" 2>/dev/null)
@@ -60,13 +61,13 @@ tidy() {
   return "$status"
 }
 
-format_check() { cpp_files | xargs "$venv/bin/clang-format" --dry-run -Werror; }
+format_check() { cpp_files | xargs clang-format --dry-run -Werror; }
 
 lint "clang-format" format_check
 lint "clang-tidy" tidy
-lint "ruff check" "$venv/bin/ruff" check -q .
-lint "ruff format" "$venv/bin/ruff" format -q --check .
-lint "mypy" "$venv/bin/mypy" --no-error-summary
+lint "ruff check" ruff check -q .
+lint "ruff format" ruff format -q --check .
+lint "mypy" python -m mypy --no-error-summary
 if ((${#failed[@]} > 0)); then
   fail "lint failed: ${failed[*]}. \`make format\` repairs formatting."
 fi

@@ -94,11 +94,11 @@ fi
 make_venv() {
   local base=${lender:-python3}
   rm -rf "$venv"
-  "$base" -m venv "$venv"
+  "$base" -m venv "$venv" || return
   if [[ -n $lender ]]; then
     # Packages of the lender are seen and never changed: what is installed here goes first.
     "$lender" -c 'import sysconfig as s; print(*dict.fromkeys([s.get_path("purelib"), s.get_path("platlib")]), sep="\n")' \
-      >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/lender.pth"
+      >"$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/lender.pth" || return
   fi
   printf '%s\n' "$lender" >"$venv/.lender"
 }

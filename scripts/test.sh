@@ -4,6 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 bash scripts/build.sh --tests requirements-demo.txt requirements-test.txt
+use_venv
 
 results=$root/build/test-results
 rm -rf "$results"
@@ -12,13 +13,13 @@ status=0
 
 echo
 echo "--- ctest"
-"$venv/bin/ctest" --test-dir "$build_dir" --no-tests=error --output-on-failure -j "$jobs" --progress \
-  --output-junit "$results/ctest.xml" </dev/null | tr '\r' '\n' | grep -v '^Test project\|^ *$\|^[0-9]*/[0-9]* Test *#.*Passed' || status=1
+ctest --test-dir "$build_dir" --no-tests=error --output-on-failure -j "$jobs" --output-junit "$results/ctest.xml" \
+  </dev/null | grep -vE '^ *(Start +[0-9]+:|[0-9]+/[0-9]+ Test +#.*Passed|Test project|$)' || status=1
 
 echo
 echo "--- pytest"
-"$venv/bin/python" -m pytest -q -p no:cacheprovider --junitxml "$results/pytest.xml" </dev/null || status=1
+python -m pytest -q -p no:cacheprovider --junitxml "$results/pytest.xml" </dev/null || status=1
 
 echo
-python3 scripts/test_totals.py "$results/ctest.xml" "$results/pytest.xml" || status=1
+python scripts/test_totals.py "$results/ctest.xml" "$results/pytest.xml" || status=1
 exit $status

@@ -167,6 +167,9 @@ void EagerRecogniser::on_softmax(const SoftmaxEvent& event) noexcept {
 }
 
 EagerChain* EagerRecogniser::chain_by_storage(const ProductEvent& event, const ProductShape& shape) noexcept {
+  if (event.inside_backward && is_transposed(event.a)) {
+    return nullptr;  // dV = Pᵀ dO of a chain whose recompute stopped before its second product
+  }
   for (EagerChain& chain : chains_) {
     const StorageId a = event.a.storage;
     if (chain.open && a != 0 && (a == chain.work().latest || a == chain.probabilities) &&

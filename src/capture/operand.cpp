@@ -1,9 +1,9 @@
 #include "capture/operand.h"
 
 #include <algorithm>
-#include <functional>
 #include <array>
 #include <cstddef>
+#include <functional>
 #include <utility>
 
 namespace headscope::capture {
@@ -55,8 +55,12 @@ bool common_axes(const TensorView& k, const TensorView& v, Axes& axes) noexcept 
     }
     axes[at] = {k_size, v_size, k_size > 1 ? k.strides[at] : v_size > 1 ? v.strides[at] : 0};
   }
-  // The whole array, unused axes with stride 0 last: gcc 12 warns about a sort of a part of it.
-  std::ranges::stable_sort(axes, std::ranges::greater{}, &Axis::stride);
+  // Unused axes, with stride 0, come last. An insertion sort: std::stable_sort allocates, which a hook must not, and
+  // gcc 12 takes std::sort of so few elements for an overrun.
+  for (auto axis = axes.begin(); axis != axes.end(); ++axis) {
+    std::rotate(std::ranges::upper_bound(axes.begin(), axis, axis->stride, std::ranges::greater{}, &Axis::stride), axis,
+                axis + 1);
+  }
   return true;
 }
 
@@ -107,9 +111,8 @@ std::uint64_t overlap_bytes(const TensorView& k, const TensorView& v) noexcept {
     return 0;
   }
   Axes axes{};
-  const std::int64_t shared = common_axes(k, v, axes)
-                                  ? coinciding(axes, 0, static_cast<std::size_t>(k.dims), v.offset - k.offset)
-                                  : to - from;
+  const std::int64_t shared =
+      common_axes(k, v, axes) ? coinciding(axes, 0, static_cast<std::size_t>(k.dims), v.offset - k.offset) : to - from;
   return static_cast<std::uint64_t>(std::min(shared, smaller)) * std::min(k.element_size, v.element_size);
 }
 

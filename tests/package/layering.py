@@ -55,7 +55,7 @@ def layer_of(path: str) -> Layer | None:
 def is_allowed(path: str, layer: Layer, quote: str, target: str) -> bool:
     if quote == '"':
         pure = not target.startswith("capture/torch/")
-        of_torch = path.startswith("src/capture/torch/") or path.count("/") == 1 or path.startswith("src/session/")
+        of_torch = path.startswith("src/capture/torch/") or path.count("/") == 1
         return target.startswith(layer.own) and (pure or of_torch)
     if SYSTEM.fullmatch(target):
         return True

@@ -1,8 +1,12 @@
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/scaled_dot_product_attention_ops.h>
+
 #include <optional>
 
 #include "capture/torch/frame.h"
 #include "capture/torch/hooked_op.h"
 #include "capture/torch/thread_state.h"
+#include "capture/torch/typed_kernel.h"
 
 namespace headscope::capture::torch {
 namespace {
@@ -27,22 +31,24 @@ class FrameScope {
 /// last tensor that it needs is saved.
 class FrameCapture {
  public:
-  FrameCapture(ThreadState& state, const records::Watch& watch) noexcept : state_(state), own_cost_(state), watch_(watch) {}
+  FrameCapture(ThreadState& state, const records::Watch& watch) noexcept
+      : state_(state), own_cost_(state), watch_(watch) {}
   FrameCapture(const FrameCapture&) = delete;
   FrameCapture& operator=(const FrameCapture&) = delete;
   ~FrameCapture() {
     if (redispatch_ && frame_.inner) {
-      close();
+      close({});
     } else if (redispatch_) {
       sink()->count_failed_call();
     }
   }
 
-  void open(const OpEntry& entry, const Arguments& arguments) noexcept {
+  void open(const OpEntry& entry, const ArgumentIndex& /*index*/, const Arguments& arguments) noexcept {
     try {
       if (open_frame(frame_, entry, watch_, arguments, state_)) {
         scope_.emplace(state_, frame_);
-        redispatch_.emplace(state_, watch_, score_size(frame_), Redispatch::Inside::kObserved);
+        redispatch_.emplace(state_, watch_, watch_.memory ? score_size(frame_) : ScoreSize{},
+                            Redispatch::Inside::kObserved);
       }
     } catch (...) {
       scope_.reset();
@@ -50,7 +56,7 @@ class FrameCapture {
     }
   }
 
-  void close() noexcept {
+  void close(const Results& /*results*/) noexcept {
     if (!redispatch_) {
       return;
     }
@@ -89,9 +95,17 @@ void CompositeHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySe
     return;
   }
   FrameCapture capture(state, watching);
-  capture.open(entry(), Arguments(index(op), *stack));
+  const ArgumentIndex& positions = index(op);
+  capture.open(entry(), positions, Arguments(positions, *stack));
   op.redispatchBoxed(next, stack);
-  capture.close();
+  capture.close({});
+}
+
+std::optional<c10::KernelFunction> typed_composite_kernel(const OpEntry& entry, c10::DispatchKeySet redispatch_to) {
+  if (entry.info.name == "aten::scaled_dot_product_attention") {
+    return make_typed_kernel<at::_ops::scaled_dot_product_attention, FrameCapture>(entry, redispatch_to);
+  }
+  return std::nullopt;
 }
 
 }  // namespace headscope::capture::torch

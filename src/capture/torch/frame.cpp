@@ -1,8 +1,10 @@
 #include "capture/torch/frame.h"
 
 #include <ATen/Context.h>
+#include <c10/core/GradMode.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "capture/fused_call.h"
@@ -121,25 +123,23 @@ void Frame::accept(records::AttentionCall&& call, const SavedStorages& storages)
 
 bool open_frame(Frame& frame, const OpEntry& entry, const records::Watch& watch, const Arguments& arguments,
                 ThreadState& state) {
-  const std::optional<TensorView> q = arguments.view(Arg::kQuery);
-  const std::optional<TensorView> k = arguments.view(Arg::kKey);
-  const std::optional<TensorView> v = arguments.view(Arg::kValue);
-  if (!q || !k || !v || q->dims < 2 || k->dims < 2 || v->dims < 2) {
+  TensorView& q = frame.arguments.q;
+  TensorView& k = frame.arguments.k;
+  TensorView& v = frame.arguments.v;
+  if (!arguments.read(Arg::kQuery, q) || !arguments.read(Arg::kKey, k) || !arguments.read(Arg::kValue, v) ||
+      q.dims < 2 || k.dims < 2 || v.dims < 2) {
     return false;
   }
   frame.entry = &entry;
   frame.watch = watch;
-  frame.arguments.q = *q;
-  frame.arguments.k = *k;
-  frame.arguments.v = *v;
   if (entry.role == OpRole::kNativeMha) {
     frame.native_heads = arguments.integer(Arg::kNumHeads).value_or(0);
-    if (frame.native_heads <= 0 || q->dims != 3 || k->dims != 3 || v->dims != 3 || q->size(2) % frame.native_heads != 0) {
+    if (frame.native_heads <= 0 || q.dims != 3 || k.dims != 3 || v.dims != 3 || q.size(2) % frame.native_heads != 0) {
       return false;
     }
-    frame.arguments.q = split_heads(*q, frame.native_heads);
-    frame.arguments.k = split_heads(*k, frame.native_heads);
-    frame.arguments.v = split_heads(*v, frame.native_heads);
+    q = split_heads(q, frame.native_heads);
+    k = split_heads(k, frame.native_heads);
+    v = split_heads(v, frame.native_heads);
   } else {
     frame.arguments.causal = arguments.boolean(Arg::kCausal);
     frame.arguments.has_dropout = arguments.number(Arg::kDropout) > 0.0;
@@ -159,36 +159,37 @@ bool open_frame(Frame& frame, const OpEntry& entry, const records::Watch& watch,
 }
 
 ScoreSize score_size(const Frame& frame) noexcept {
-  const std::optional<records::Geometry> geometry = frame_geometry(frame);
-  if (!geometry || geometry->head_dim == geometry->kv_len || geometry->head_dim == geometry->q_len ||
-      geometry->head_dim_v == geometry->kv_len || geometry->head_dim_v == geometry->q_len) {
+  const auto& [q, k, v] = std::tie(frame.arguments.q, frame.arguments.k, frame.arguments.v);
+  const int sequence = frame.entry->layout == Layout::kBSHD ? -3 : -2;
+  const std::int64_t q_len = q.size(sequence);
+  const std::int64_t kv_len = k.size(sequence);
+  const std::int64_t head_dim = q.size(-1);
+  const std::int64_t head_dim_v = v.size(-1);
+  if (head_dim == 0 || head_dim == kv_len || head_dim == q_len || head_dim_v == kv_len || head_dim_v == q_len) {
     return {};
   }
-  return {geometry->batch * geometry->heads * geometry->q_len * geometry->kv_len,
-          static_cast<std::int64_t>(frame.arguments.q.element_size)};
+  return {q.elements() / head_dim * kv_len, static_cast<std::int64_t>(q.element_size)};
 }
 
 void close_frame(Frame& frame, const Redispatch& own, ThreadState& state) {
-  const bool fused_inside = frame.inner && frame.inner->op->kernel == records::Kernel::kFused;
-  std::optional<records::AttentionCall> call;
-  if (frame.entry->role == OpRole::kNativeMha) {
-    call = native_call(frame, own);
-  } else if (fused_inside) {
-    call = std::move(frame.inner);
+  const bool native = frame.entry->role == OpRole::kNativeMha;
+  if (!native && frame.inner && frame.inner->op->kernel == records::Kernel::kFused) {
     // The composite op may have padded or sliced around the fused one; its span is the user's call.
-    call->start_ns = own.start_ns();
-    call->end_ns = own.end_ns();
+    frame.inner->start_ns = own.start_ns();
+    frame.inner->end_ns = own.end_ns();
   } else {
-    call = math_call(frame, own);
+    frame.inner = native ? native_call(frame, own) : math_call(frame, own);
   }
-  if (!call) {
+  if (!frame.inner) {
     sink()->count_hook_error();
     return;
   }
-  call->sessions = frame.watch.sessions;
-  set_mask(*call, frame);
-  set_memory(*call, own.memory());
-  deliver(state, *std::move(call), frame.saved);
+  records::AttentionCall& call = *frame.inner;
+  call.sessions = frame.watch.sessions;
+  set_mask(call, frame);
+  set_memory(call, own.memory());
+  // Without gradients autograd keeps nothing of a composite op that a backward could be known by.
+  deliver(state, std::move(call), c10::GradMode::is_enabled() ? frame.saved : SavedStorages{});
 }
 
 }  // namespace headscope::capture::torch

@@ -1,3 +1,7 @@
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_ops.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -10,6 +14,7 @@
 #include "capture/torch/hooked_op.h"
 #include "capture/torch/tensor_reader.h"
 #include "capture/torch/thread_state.h"
+#include "capture/torch/typed_kernel.h"
 
 namespace headscope::capture::torch {
 namespace {
@@ -90,34 +95,29 @@ void read_window(FusedArguments& fused, const Arguments& arguments) {
   }
 }
 
-std::optional<FusedArguments> read_arguments(const Arguments& arguments) {
-  FusedArguments fused;
-  const std::optional<TensorView> q = arguments.view(Arg::kQuery);
-  const std::optional<TensorView> k = arguments.view(Arg::kKey);
-  const std::optional<TensorView> v = arguments.view(Arg::kValue);
-  if (!q || !k || !v) {
-    return std::nullopt;
+/// False for tensors that are not readable.
+bool read_arguments(FusedArguments& fused, const Arguments& arguments) {
+  if (!arguments.read(Arg::kQuery, fused.q) || !arguments.read(Arg::kKey, fused.k) ||
+      !arguments.read(Arg::kValue, fused.v)) {
+    return false;
   }
-  fused.q = *q;
-  fused.k = *k;
-  fused.v = *v;
   fused.causal = arguments.boolean(Arg::kCausal);
   fused.mask_type = arguments.integer(Arg::kMaskType).value_or(0);
   fused.has_dropout = arguments.number(Arg::kDropout) > 0.0;
-  if (const std::optional<TensorView> table = arguments.view(Arg::kBlockTable);
-      table && table->dims == 2 && fused.k.dims == 4) {
+  if (TensorView table; fused.k.dims == 4 && arguments.read(Arg::kBlockTable, table) && table.dims == 2) {
     fused.paged = true;
-    fused.paged_width = table->size(1) * fused.k.size(1);
+    fused.paged_width = table.size(1) * fused.k.size(1);
   }
   read_window(fused, arguments);
   read_lengths(fused, arguments);
-  return fused;
+  return true;
 }
 
 /// One observed fused op. Counts the call as failed unless close() was reached.
 class FusedCapture {
  public:
-  FusedCapture(ThreadState& state, const records::Watch& watch) noexcept : state_(state), own_cost_(state), watch_(watch) {}
+  FusedCapture(ThreadState& state, const records::Watch& watch) noexcept
+      : state_(state), own_cost_(state), watch_(watch) {}
   FusedCapture(const FusedCapture&) = delete;
   FusedCapture& operator=(const FusedCapture&) = delete;
   ~FusedCapture() {
@@ -128,11 +128,11 @@ class FusedCapture {
 
   void open(const OpEntry& entry, const ArgumentIndex& index, const Arguments& arguments) noexcept {
     try {
-      const std::optional<FusedArguments> fused = read_arguments(arguments);
-      if (!fused) {
+      FusedArguments fused;
+      if (!read_arguments(fused, arguments)) {
         return;  // fake, meta or nested: no execution of attention
       }
-      call_ = make_fused_call(entry, *fused);
+      call_ = make_fused_call(entry, fused);
       if (!call_) {
         sink()->count_hook_error();
         return;
@@ -140,7 +140,7 @@ class FusedCapture {
       call_->sessions = watch_.sessions;
       take_mask(arguments);
       if (watch_.detail) {
-        take_copies(*fused, arguments);
+        take_copies(fused, arguments);
       }
       if (call_->direction == Direction::kBackward) {
         take_forward(arguments);
@@ -156,7 +156,7 @@ class FusedCapture {
     }
   }
 
-  void close(const ArgumentIndex& index, const ::torch::jit::Stack& stack) noexcept {
+  void close(const Results& results) noexcept {
     if (!redispatch_) {
       return;
     }
@@ -170,7 +170,7 @@ class FusedCapture {
     call_->score_bytes = 0;  // what makes a kernel fused: its scores are no tensors
     SavedStorages saved{};
     if (call_->direction == Direction::kForward) {
-      saved = take_output(index, stack);
+      saved = take_output(results);
     }
     deliver(state_, *std::move(call_), saved);
     own_cost_.finish(redispatch_->start_ns(), redispatch_->end_ns());
@@ -200,6 +200,18 @@ class FusedCapture {
     made.exact = true;
   }
 
+  /// False when `forward` only had its storage at the same address: its arguments are not the backward's.
+  /// (Query heads that were packed into the query axis are unpacked in `forward` already.)
+  [[nodiscard]] bool may_be_forward(const ForwardInfo& forward, const Arguments& arguments) const noexcept {
+    const records::Geometry& a = forward.geometry;
+    const records::Geometry& b = call_->geometry;
+    const bool tells_causal = arguments.has(Arg::kCausal) || arguments.has(Arg::kMaskType);
+    return a.batch == b.batch && a.heads * a.q_len == b.heads * b.q_len && a.kv_len == b.kv_len &&
+           a.head_dim == b.head_dim && a.head_dim_v == b.head_dim_v &&
+           (!tells_causal || forward.causal == call_->causal) &&
+           (!call_->window.limited() || forward.window == call_->window);
+  }
+
   void take_forward(const Arguments& arguments) noexcept {
     std::optional<ForwardInfo> forward;
     for (const Arg arg : {Arg::kSavedOut, Arg::kSavedLogsumexp}) {
@@ -211,7 +223,7 @@ class FusedCapture {
         forward = forward_links().find(saved->storage);
       }
     }
-    if (forward) {
+    if (forward && may_be_forward(*forward, arguments)) {
       link_to_forward(*call_, *forward);
     } else {
       call_->layer.order = records::LayerRef::kUnknownOrder;
@@ -221,12 +233,10 @@ class FusedCapture {
     }
   }
 
-  SavedStorages take_output(const ArgumentIndex& index, const ::torch::jit::Stack& stack) noexcept {
+  SavedStorages take_output(const Results& results) noexcept {
     SavedStorages saved{};
-    if (!output_) {
-      if (const at::Tensor* result = result_of(index, stack); result != nullptr && is_readable(*result)) {
-        output_ = view_of(*result);
-      }
+    if (!output_ && results.first != nullptr && is_readable(*results.first)) {
+      output_ = view_of(*results.first);
     }
     if (output_) {
       call_->out = operand_of(*output_);
@@ -234,18 +244,16 @@ class FusedCapture {
     } else {
       call_->out = output_by_shape();
     }
-    if (index.returns >= 2) {
-      const c10::IValue& second = stack[stack.size() - index.returns + 1];
-      if (second.isTensor() && second.toTensor().defined() && is_readable(second.toTensor())) {
-        saved[1] = view_of(second.toTensor()).storage;
-      }
+    if (results.second != nullptr && is_readable(*results.second)) {
+      saved[1] = storage_of(*results.second);
     }
     return saved;
   }
 
   [[nodiscard]] records::Operand output_by_shape() const noexcept {
     const records::Geometry& geometry = call_->geometry;
-    const std::uint64_t row = call_->q.elements / static_cast<std::uint64_t>(std::max<std::int64_t>(geometry.head_dim, 1));
+    const std::uint64_t row =
+        call_->q.elements / static_cast<std::uint64_t>(std::max<std::int64_t>(geometry.head_dim, 1));
     return {row * static_cast<std::uint64_t>(geometry.head_dim_v), call_->q.element_size};
   }
 
@@ -275,7 +283,17 @@ void FusedHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet ke
   FusedCapture capture(state, watching);
   capture.open(entry(), positions, Arguments(positions, *stack));
   op.redispatchBoxed(next, stack);
-  capture.close(positions, *stack);
+  capture.close(results_of(positions, *stack));
+}
+
+std::optional<c10::KernelFunction> typed_fused_kernel(const OpEntry& entry) {
+  if (entry.info.name == "aten::_scaled_dot_product_flash_attention_for_cpu") {
+    return make_typed_kernel<at::_ops::_scaled_dot_product_flash_attention_for_cpu, FusedCapture>(entry, {});
+  }
+  if (entry.info.name == "aten::_scaled_dot_product_flash_attention_for_cpu_backward") {
+    return make_typed_kernel<at::_ops::_scaled_dot_product_flash_attention_for_cpu_backward, FusedCapture>(entry, {});
+  }
+  return std::nullopt;
 }
 
 }  // namespace headscope::capture::torch

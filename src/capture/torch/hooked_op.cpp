@@ -12,12 +12,29 @@ const ArgumentIndex& HookedOp::index(const c10::OperatorHandle& op) {
   return *known;
 }
 
+namespace {
+
+const at::Tensor* tensor_in(const c10::IValue& value) noexcept {
+  return value.isTensor() && value.toTensor().defined() ? &value.toTensor() : nullptr;
+}
+
+}  // namespace
+
 const at::Tensor* result_of(const ArgumentIndex& index, const ::torch::jit::Stack& stack) noexcept {
+  return results_of(index, stack).first;
+}
+
+Results results_of(const ArgumentIndex& index, const ::torch::jit::Stack& stack) noexcept {
+  Results results;
   if (index.returns == 0 || stack.size() < index.returns) {
-    return nullptr;
+    return results;
   }
-  const c10::IValue& result = stack[stack.size() - index.returns];
-  return result.isTensor() && result.toTensor().defined() ? &result.toTensor() : nullptr;
+  const c10::IValue* returned = stack.data() + (stack.size() - index.returns);
+  results.first = tensor_in(returned[0]);
+  if (index.returns >= 2) {
+    results.second = tensor_in(returned[1]);
+  }
+  return results;
 }
 
 }  // namespace headscope::capture::torch

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "capture/op_table.h"
 #include "capture/torch/schema_arguments.h"
@@ -15,6 +16,12 @@ namespace headscope::capture::torch {
 /// Keys below BackendSelect: where a hook sends its op on.
 inline constexpr c10::DispatchKeySet kAfterBackendSelect{c10::DispatchKeySet::FULL_AFTER,
                                                          c10::DispatchKey::BackendSelect};
+
+/// The first two results of an op; nullptr for one that is absent or no tensor.
+struct Results {
+  const at::Tensor* first = nullptr;
+  const at::Tensor* second = nullptr;
+};
 
 /// The state of one hooked op. Hooks are boxed kernels; they look first whether anybody watches, and
 /// redispatch at once if not. What they do around the redispatch never throws; the redispatch may.
@@ -70,7 +77,13 @@ struct ElementwiseHook final : HookedOp {
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, ::torch::jit::Stack* stack);
 };
 
-/// The op's result: its first return, or the argument it writes to. nullptr when that is no tensor.
+/// The op's first return; nullptr when that is no tensor.
 const at::Tensor* result_of(const ArgumentIndex& index, const ::torch::jit::Stack& stack) noexcept;
+Results results_of(const ArgumentIndex& index, const ::torch::jit::Stack& stack) noexcept;
+
+/// Kernels without boxing for ops whose signature this build knows; std::nullopt for others, which take the hooks
+/// above. `redispatch_to`: as of CompositeHook.
+std::optional<c10::KernelFunction> typed_fused_kernel(const OpEntry& entry);
+std::optional<c10::KernelFunction> typed_composite_kernel(const OpEntry& entry, c10::DispatchKeySet redispatch_to);
 
 }  // namespace headscope::capture::torch

@@ -44,20 +44,34 @@ c10::OperatorName operator_name(const std::string& qualified) {
   return {qualified.substr(0, overload), qualified.substr(overload + 1)};
 }
 
-template <class Hook>
-void add_kernel(const OpEntry& entry, c10::DispatchKey key, std::unique_ptr<Hook> hook) {
+void add_kernel(const OpEntry& entry, c10::DispatchKey key, c10::KernelFunction kernel) {
   // The handle would take the kernel out again when it is destroyed.
   static_cast<void>(new c10::RegistrationHandleRAII(c10::Dispatcher::singleton().registerImpl(
-      operator_name(entry.info.name), key, c10::KernelFunction::makeFromBoxedFunctor(std::move(hook)), std::nullopt,
-      nullptr, kRegistrar)));
+      operator_name(entry.info.name), key, std::move(kernel), std::nullopt, nullptr, kRegistrar)));
+}
+
+template <class Hook, class... Args>
+c10::KernelFunction boxed_kernel(const Args&... args) {
+  return c10::KernelFunction::makeFromBoxedFunctor(std::make_unique<Hook>(args...));
+}
+
+/// `typed` where this build has it, else a boxed kernel.
+template <class Hook, class... Args>
+c10::KernelFunction typed_or_boxed(std::optional<c10::KernelFunction> typed, const Args&... args) {
+  return typed ? *std::move(typed) : boxed_kernel<Hook>(args...);
+}
+
+c10::KernelFunction composite_kernel(const OpEntry& entry, c10::DispatchKeySet redispatch_to) {
+  return typed_or_boxed<CompositeHook>(typed_composite_kernel(entry, redispatch_to), entry, redispatch_to);
 }
 
 void add_composite_kernels(const OpEntry& entry) {
   using Key = c10::DispatchKey;
-  add_kernel(entry, Key::BackendSelect, std::make_unique<CompositeHook>(entry, c10::DispatchKeySet()));
-  for (const auto& [autograd, backend] : {std::pair{Key::AutogradCPU, Key::CPU}, std::pair{Key::AutogradCUDA, Key::CUDA},
-                                          std::pair{Key::AutogradXPU, Key::XPU}}) {
-    add_kernel(entry, autograd, std::make_unique<CompositeHook>(entry, c10::DispatchKeySet(backend)));
+  add_kernel(entry, Key::BackendSelect, composite_kernel(entry, {}));
+  for (const auto& [autograd, backend] :
+       {std::pair{Key::AutogradCPU, Key::CPU}, std::pair{Key::AutogradCUDA, Key::CUDA},
+        std::pair{Key::AutogradXPU, Key::XPU}}) {
+    add_kernel(entry, autograd, composite_kernel(entry, c10::DispatchKeySet(backend)));
   }
 }
 
@@ -67,18 +81,18 @@ void add_hook(const OpEntry& entry) {
     case OpRole::kComposite:
       return add_composite_kernels(entry);
     case OpRole::kNativeMha:
-      return add_kernel(entry, kKey, std::make_unique<CompositeHook>(entry, c10::DispatchKeySet()));
+      return add_kernel(entry, kKey, boxed_kernel<CompositeHook>(entry, c10::DispatchKeySet()));
     case OpRole::kFusedForward:
     case OpRole::kFusedBackward:
-      return add_kernel(entry, kKey, std::make_unique<FusedHook>(entry));
+      return add_kernel(entry, kKey, typed_or_boxed<FusedHook>(typed_fused_kernel(entry), entry));
     case OpRole::kProduct:
-      return add_kernel(entry, kKey, std::make_unique<ProductHook>(entry));
+      return add_kernel(entry, kKey, boxed_kernel<ProductHook>(entry));
     case OpRole::kSoftmax:
-      return add_kernel(entry, kKey, std::make_unique<SoftmaxHook>(entry));
+      return add_kernel(entry, kKey, boxed_kernel<SoftmaxHook>(entry));
     case OpRole::kSoftmaxBackward:
-      return add_kernel(entry, kKey, std::make_unique<SoftmaxBackwardHook>(entry));
+      return add_kernel(entry, kKey, boxed_kernel<SoftmaxBackwardHook>(entry));
     case OpRole::kElementwise:
-      return add_kernel(entry, kKey, std::make_unique<ElementwiseHook>(entry));
+      return add_kernel(entry, kKey, boxed_kernel<ElementwiseHook>(entry));
   }
 }
 
@@ -91,8 +105,7 @@ std::string refusal_of(const OpEntry& entry) {
   if (op->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect)) {
     return "it has a BackendSelect kernel of its own, which a hook would replace";
   }
-  if (entry.role != OpRole::kComposite &&
-      op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
+  if (entry.role != OpRole::kComposite && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) {
     return "it is composite (CompositeImplicitAutograd), so autograd runs its parts without it; register the op that "
            "it calls, or give it a kernel for a backend";
   }
@@ -127,8 +140,9 @@ void install_known_ops() {
   const auto probe = c10::Dispatcher::singleton().findOp(operator_name("aten::scaled_dot_product_attention"));
   if (probe && probe->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect) &&
       probe->dumpState().find(kRegistrar) != std::string::npos) {
-    all.refusal = "another copy of headscope is loaded in this process; use that one (is headscope both linked into the "
-                  "program and imported in Python?)";
+    all.refusal =
+        "another copy of headscope is loaded in this process; use that one (is headscope both linked into the "
+        "program and imported in Python?)";
     return;
   }
   add_known(all, false);
@@ -158,7 +172,8 @@ void check_names(const AttentionOpSpec& spec, const OpEntry& entry, const c10::F
       names += (names.empty() ? "" : ", ") + argument.name();
     }
     if (!found) {
-      throw Error("register_attention_op: '" + spec.op + "' has no argument '" + name + "'; its arguments are " + names);
+      throw Error("register_attention_op: '" + spec.op + "' has no argument '" + name + "'; its arguments are " +
+                  names);
     }
   }
 }
@@ -197,8 +212,8 @@ void install_registered_hook(const AttentionOpSpec& spec) {
   }
   for (const OpEntry& known : known_ops()) {
     if (known.info.name == spec.op) {
-      throw Error("register_attention_op: headscope knows '" + spec.op + "' already, as variant '" + known.info.variant +
-                  "'; remove the registration");
+      throw Error("register_attention_op: headscope knows '" + spec.op + "' already, as variant '" +
+                  known.info.variant + "'; remove the registration");
     }
   }
   const auto op = c10::Dispatcher::singleton().findSchema(operator_name(spec.op));

@@ -43,11 +43,20 @@ const at::Tensor* Arguments::tensor(Arg arg) const noexcept {
 }
 
 std::optional<TensorView> Arguments::view(Arg arg) const noexcept {
+  std::optional<TensorView> view;
+  if (const at::Tensor* value = tensor(arg); value != nullptr && is_readable(*value)) {
+    view = view_of(*value);
+  }
+  return view;
+}
+
+bool Arguments::read(Arg arg, TensorView& view) const noexcept {
   const at::Tensor* value = tensor(arg);
   if (value == nullptr || !is_readable(*value)) {
-    return std::nullopt;
+    return false;
   }
-  return view_of(*value);
+  read_view(*value, view);
+  return true;
 }
 
 bool Arguments::boolean(Arg arg) const noexcept {

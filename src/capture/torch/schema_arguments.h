@@ -33,12 +33,16 @@ ArgumentIndex index_arguments(const OpEntry& entry, const c10::FunctionSchema& s
 class Arguments {
  public:
   Arguments(const ArgumentIndex& index, const ::torch::jit::Stack& stack) noexcept
-      : index_(index), base_(stack.data() + (stack.size() - index.arguments)) {}
+      : Arguments(index, stack.data() + (stack.size() - index.arguments)) {}
+  /// `first`: the op's first argument, with the others after it.
+  Arguments(const ArgumentIndex& index, const c10::IValue* first) noexcept : index_(index), base_(first) {}
 
   [[nodiscard]] bool has(Arg arg) const noexcept { return find(arg) != nullptr; }
   /// nullptr when absent, None or no tensor.
   [[nodiscard]] const at::Tensor* tensor(Arg arg) const noexcept;
   [[nodiscard]] std::optional<TensorView> view(Arg arg) const noexcept;
+  /// The same into `view`; false, leaving it alone, for what view() has nothing for.
+  bool read(Arg arg, TensorView& view) const noexcept;
   [[nodiscard]] bool boolean(Arg arg) const noexcept;
   [[nodiscard]] double number(Arg arg) const noexcept;
   /// std::nullopt also for symbolic integers.

@@ -6,9 +6,8 @@
 namespace headscope::capture::torch {
 namespace {
 
-constexpr c10::DispatchKeySet kUnreadable{
-    c10::DispatchKey::Python,        c10::DispatchKey::Functionalize, c10::DispatchKey::FuncTorchBatched,
-    c10::DispatchKey::FuncTorchGradWrapper};
+constexpr c10::DispatchKeySet kUnreadable{c10::DispatchKey::Python, c10::DispatchKey::Functionalize,
+                                          c10::DispatchKey::FuncTorchBatched, c10::DispatchKey::FuncTorchGradWrapper};
 
 records::DType dtype_of(c10::ScalarType type) noexcept {
   switch (type) {
@@ -55,24 +54,34 @@ bool is_readable(const at::Tensor& tensor) noexcept {
          impl.layout() == c10::Layout::Strided && !impl.has_symbolic_sizes_strides() && impl.has_storage();
 }
 
+StorageId storage_of(const at::Tensor& tensor) noexcept {
+  return reinterpret_cast<StorageId>(tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
+}
+
 TensorView view_of(const at::Tensor& tensor) noexcept {
-  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   TensorView view;
-  view.storage = reinterpret_cast<StorageId>(impl.unsafe_storage().unsafeGetStorageImpl());
+  read_view(tensor, view);
+  return view;
+}
+
+void read_view(const at::Tensor& tensor, TensorView& view) noexcept {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  view.storage = storage_of(tensor);
   view.offset = impl.storage_offset();
   view.element_size = static_cast<std::uint32_t>(impl.itemsize());
   view.dtype = dtype_of(c10::typeMetaToScalarType(impl.dtype()));
   view.device = device_of(impl.device());
   const c10::IntArrayRef sizes = impl.sizes();
+  const c10::IntArrayRef strides = impl.strides();
   if (sizes.size() > TensorView::kMaxDims) {
     view.dims = -1;
-    return view;
+    return;
   }
   view.dims = static_cast<int>(sizes.size());
-  std::copy(sizes.begin(), sizes.end(), view.sizes.begin());
-  const c10::IntArrayRef strides = impl.strides();
-  std::copy(strides.begin(), strides.end(), view.strides.begin());
-  return view;
+  for (std::size_t axis = 0; axis < TensorView::kMaxDims; ++axis) {
+    view.sizes[axis] = axis < sizes.size() ? sizes[axis] : 0;
+    view.strides[axis] = axis < sizes.size() ? strides[axis] : 0;
+  }
 }
 
 }  // namespace headscope::capture::torch

@@ -13,7 +13,12 @@ namespace headscope::capture::torch {
 /// Looks at the dispatch key set first: the mere question for `.sizes()` specialises a FakeTensor.
 bool is_readable(const at::Tensor& tensor) noexcept;
 
+/// Identity of a readable tensor's storage.
+StorageId storage_of(const at::Tensor& tensor) noexcept;
+
 /// Shape and place of a readable tensor; dims is −1 beyond TensorView::kMaxDims axes.
 TensorView view_of(const at::Tensor& tensor) noexcept;
+/// The same into `view`, without a copy.
+void read_view(const at::Tensor& tensor, TensorView& view) noexcept;
 
 }  // namespace headscope::capture::torch

@@ -69,9 +69,11 @@ class Program {
   Program& memory(std::int64_t allocated, std::int64_t peak) { return allocated_ = allocated, peak_ = peak, *this; }
 
   Program& product(const TensorView& a, const TensorView& b, const TensorView& out) {
-    keep(recogniser.on_product({a, b, out, span(), false}));
+    keep(recogniser.on_product({a, b, out, span(), inside_backward_}));
     return *this;
   }
+  /// What follows runs inside a backward pass.
+  Program& enter_backward() { return inside_backward_ = true, *this; }
   Program& softmax(const TensorView& in, const TensorView& out) { return softmax(in, out, in.dims - 1); }
   Program& softmax(const TensorView& in, const TensorView& out, int dim) {
     recogniser.on_softmax({in, out, dim, span()});
@@ -126,6 +128,7 @@ class Program {
   }
 
   std::int64_t clock_ = 1000;
+  bool inside_backward_ = false;
   std::int64_t allocated_ = -1;
   std::int64_t peak_ = -1;
 };

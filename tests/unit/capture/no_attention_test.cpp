@@ -115,5 +115,14 @@ TEST(NoAttention, BackwardOfLinearAttentionIsNoAttention) {
   EXPECT_EQ(p.calls(), 0U);
 }
 
+TEST(NoAttention, RecomputeThatStoppedBeforePvDoesNotTakeDvForIt) {
+  // A checkpoint stops once P is saved; with as many queries as keys, dV = Pᵀ dO has the shape of PV.
+  Program p;
+  p.enter_backward();
+  p.product(t({4, 8, 3}, 1), turned(4, 8, 3, 2), t({4, 8, 8}, 3)).softmax(t({4, 8, 8}, 3), t({4, 8, 8}, 4));
+  p.product(turned(4, 8, 8, 4), t({4, 8, 3}, 5), t({4, 8, 3}, 6));
+  EXPECT_EQ(p.calls(), 0U);
+}
+
 }  // namespace
 }  // namespace headscope::capture
