@@ -74,8 +74,7 @@ void snapshot(benchmark::State& state) {
   fold(aggregate, call, static_cast<std::uint64_t>(state.range(0)));
   for (auto _ : state) {
     Stats stats;
-    aggregate::fill_stats(
-        aggregate, [](std::uint32_t) { return nullptr; }, stats);
+    aggregate::fill_stats(aggregate, [](std::uint32_t) { return nullptr; }, stats);
     benchmark::DoNotOptimize(stats);
   }
 }

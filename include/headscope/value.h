@@ -20,18 +20,18 @@ class Value {
   using Object = std::vector<std::pair<std::string, Value>>;
 
   Value() = default;
-  Value(bool value) : data_(value) {}                                // NOLINT(google-explicit-constructor)
-  Value(int value) : data_(static_cast<std::int64_t>(value)) {}      // NOLINT(google-explicit-constructor)
-  Value(std::int64_t value) : data_(value) {}                        // NOLINT(google-explicit-constructor)
-  Value(Count value) : data_(value) {}                               // NOLINT(google-explicit-constructor)
-  Value(std::uint64_t value) : data_(static_cast<Count>(value)) {}   // NOLINT(google-explicit-constructor)
-  Value(double value) : data_(value) {}                              // NOLINT(google-explicit-constructor)
-  Value(Nanoseconds value) : data_(std::int64_t{value.count()}) {}   // NOLINT(google-explicit-constructor)
-  Value(std::string value) : data_(std::move(value)) {}              // NOLINT(google-explicit-constructor)
-  Value(std::string_view value) : data_(std::string(value)) {}       // NOLINT(google-explicit-constructor)
-  Value(const char* value) : data_(std::string(value)) {}            // NOLINT(google-explicit-constructor)
-  Value(List value) : data_(std::move(value)) {}                     // NOLINT(google-explicit-constructor)
-  Value(Object value) : data_(std::move(value)) {}                   // NOLINT(google-explicit-constructor)
+  Value(bool value) : data_(value) {}                               // NOLINT(google-explicit-constructor)
+  Value(int value) : data_(static_cast<std::int64_t>(value)) {}     // NOLINT(google-explicit-constructor)
+  Value(std::int64_t value) : data_(value) {}                       // NOLINT(google-explicit-constructor)
+  Value(Count value) : data_(value) {}                              // NOLINT(google-explicit-constructor)
+  Value(std::uint64_t value) : data_(static_cast<Count>(value)) {}  // NOLINT(google-explicit-constructor)
+  Value(double value) : data_(value) {}                             // NOLINT(google-explicit-constructor)
+  Value(Nanoseconds value) : data_(std::int64_t{value.count()}) {}  // NOLINT(google-explicit-constructor)
+  Value(std::string value) : data_(std::move(value)) {}             // NOLINT(google-explicit-constructor)
+  Value(std::string_view value) : data_(std::string(value)) {}      // NOLINT(google-explicit-constructor)
+  Value(const char* value) : data_(std::string(value)) {}           // NOLINT(google-explicit-constructor)
+  Value(List value) : data_(std::move(value)) {}                    // NOLINT(google-explicit-constructor)
+  Value(Object value) : data_(std::move(value)) {}                  // NOLINT(google-explicit-constructor)
   template <class T>
   Value(const std::optional<T>& value) {  // NOLINT(google-explicit-constructor)
     if (value) {

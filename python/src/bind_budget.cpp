@@ -133,9 +133,9 @@ void bind_budget(py::module_& module) {
       .def_readonly("allow_missing", &Budget::allow_missing)
       .def("__repr__", [](const py::object& self) { return repr_of(self); })
       .def(py::self == py::self);
-  budget.attr("_fields") = py::make_tuple(
-      "layer", "phase", "direction", "variant", "forbid_variants", "min_gb_per_s", "max_p50_us", "max_call_flops",
-      "max_total_flops", "max_step_bytes", "max_peak_bytes", "max_score_bytes", "min_samples", "allow_missing");
+  budget.attr("_fields") = py::make_tuple("layer", "phase", "direction", "variant", "forbid_variants", "min_gb_per_s",
+                                          "max_p50_us", "max_call_flops", "max_total_flops", "max_step_bytes",
+                                          "max_peak_bytes", "max_score_bytes", "min_samples", "allow_missing");
   budget.attr("__hash__") = py::none();
   budget.doc() =
       "What a model's attention may cost. `layer` (a glob: `*`, `?`), `phase` and `direction` select rows; the other\n"

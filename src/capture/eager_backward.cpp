@@ -240,10 +240,10 @@ std::optional<EagerRecogniser::Finished> EagerRecogniser::finish_backward() noex
   call.layer = open.layer;
   call.device = open.device;
   call.dtype = open.dtype;
-  call.geometry = open.forward_known
-                      ? open.forward_geometry
-                      : records::Geometry{open.layout.batch, open.layout.heads, open.layout.kv_heads, open.layout.q_len,
-                                          open.scores.columns, open.head_dim, open.head_dim_v};
+  call.geometry = open.forward_known ? open.forward_geometry
+                                     : records::Geometry{open.layout.batch, open.layout.heads,   open.layout.kv_heads,
+                                                         open.layout.q_len, open.scores.columns, open.head_dim,
+                                                         open.head_dim_v};
   const records::Geometry& g = call.geometry;
   fill(open.q, g.batch * g.heads * g.q_len * g.head_dim, open.element_size);
   fill(open.k, g.batch * g.kv_heads * g.kv_len * g.head_dim, open.element_size);

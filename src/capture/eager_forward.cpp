@@ -72,8 +72,7 @@ EagerProduct* EagerRecogniser::find_scores(const TensorView& scores, bool with_s
   const std::int64_t elements = scores.elements();
   for (EagerProduct& product : products_) {
     // An outer product (rotary angles) makes no scores. The count of elements is the quick test.
-    if (!product.open || product.shape.inner == 1 ||
-        product.shape.batch * product.shape.rows * columns != elements) {
+    if (!product.open || product.shape.inner == 1 || product.shape.batch * product.shape.rows * columns != elements) {
       continue;
     }
     const bool same = scores.storage != 0 && scores.storage == product.work.latest;

@@ -57,8 +57,8 @@ bool expands_heads(const ElementwiseEvent& event) noexcept {
 bool EagerRecogniser::book(EagerWork& work, const ElementwiseEvent& event, bool other_is_scores) noexcept {
   const TensorView& in = event.in;
   const TensorView& out = event.out;
-  const bool masks = names_a_mask(event.kind) && !other_is_scores && event.other.storage != 0 &&
-                     broadcasts_over_keys(event.other, in);
+  const bool masks =
+      names_a_mask(event.kind) && !other_is_scores && event.other.storage != 0 && broadcasts_over_keys(event.other, in);
   std::uint64_t read = in.bytes();
   // A dropout mask, or the scores of a further product. A mask's bytes count as an operand instead.
   if (!masks && event.other.dims > 0 && event.other.elements() == out.elements()) {

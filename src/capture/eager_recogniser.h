@@ -60,11 +60,11 @@ struct ElementwiseEvent {
 
 /// What the recogniser found an elementwise op to be.
 enum class ElementwiseRole : std::uint8_t {
-  kNone,       ///< no part of an open chain
-  kChain,      ///< reads or writes the chain's scores or probabilities
-  kMask,       ///< the same, and `other` (kAdd, kMaskedFill, kWhere) masks pairs: count it and call set_mask
-  kKeyValue,   ///< copies a tensor whose heads are broadcast, as GQA expands K and V
-  kMaskCopy,   ///< builds a floating-point mask from a bool one
+  kNone,      ///< no part of an open chain
+  kChain,     ///< reads or writes the chain's scores or probabilities
+  kMask,      ///< the same, and `other` (kAdd, kMaskedFill, kWhere) masks pairs: count it and call set_mask
+  kKeyValue,  ///< copies a tensor whose heads are broadcast, as GQA expands K and V
+  kMaskCopy,  ///< builds a floating-point mask from a bool one
 };
 
 /// Recognises attention written as QKᵀ → softmax → PV, and its backward, from the ops of one thread.
@@ -131,9 +131,7 @@ class EagerRecogniser {
     return copies_.take(operand, CopyRing::kKeyValueSteps);
   }
   /// The same for the mask of a fused op that was built from another one.
-  std::uint64_t take_mask_copy(const TensorView& mask) noexcept {
-    return copies_.take(mask, CopyRing::kMaskSteps);
-  }
+  std::uint64_t take_mask_copy(const TensorView& mask) noexcept { return copies_.take(mask, CopyRing::kMaskSteps); }
 
   /// The backward chain that is still open, if any; forgets everything else and counts softmaxes that
   /// never met their second product.

@@ -55,8 +55,8 @@ std::optional<records::Geometry> geometry_of(const FusedArguments& arguments, La
     return std::nullopt;
   }
   const auto [heads, sequence] = order_of(layout);
-  records::Geometry geometry{leading(q),       q.size(heads),  k.size(heads), q.size(sequence),
-                             k.size(sequence), q.size(-1),     v.size(-1)};
+  records::Geometry geometry{leading(q),       q.size(heads), k.size(heads), q.size(sequence),
+                             k.size(sequence), q.size(-1),    v.size(-1)};
   if (layout == Layout::kHSD) {
     geometry.heads = q.size(-3);
     geometry.kv_heads = k.size(-3);

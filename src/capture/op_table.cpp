@@ -120,8 +120,9 @@ std::vector<OpEntry> make_table() {
       eager_op(OpRole::kSoftmaxBackward, "_softmax_backward_data.out"),
       eager_op(OpRole::kSoftmaxBackward, "_masked_softmax_backward"),
   };
-  for (const char* name : {"mul.Tensor", "mul_.Tensor", "mul.Scalar", "mul_.Scalar", "mul.out", "div.Tensor", "div_.Tensor",
-                           "div.Scalar", "div_.Scalar", "tanh", "tanh_", "native_dropout", "bernoulli_.float"}) {
+  for (const char* name :
+       {"mul.Tensor", "mul_.Tensor", "mul.Scalar", "mul_.Scalar", "mul.out", "div.Tensor", "div_.Tensor", "div.Scalar",
+        "div_.Scalar", "tanh", "tanh_", "native_dropout", "bernoulli_.float"}) {
     table.push_back(eager_op(OpRole::kElementwise, name, Kind::kArithmetic));
   }
   for (const char* name : {"add.Tensor", "add_.Tensor", "add.Scalar", "sub.Tensor", "sub_.Tensor"}) {
@@ -220,13 +221,14 @@ OpEntry entry_of(const AttentionOpSpec& spec) {
   const std::size_t separator = spec.op.find("::");
   if (separator == 0 || separator == std::string::npos || separator + 2 == spec.op.size() ||
       spec.op.find("::", separator + 2) != std::string::npos) {
-    throw Error("register_attention_op: '" + spec.op + "' is no op name; write it as 'namespace::name' or 'namespace::name.overload'");
+    throw Error("register_attention_op: '" + spec.op +
+                "' is no op name; write it as 'namespace::name' or 'namespace::name.overload'");
   }
   if (spec.variant.empty()) {
     throw Error("register_attention_op: give '" + spec.op + "' a variant, the name that reports show");
   }
-  OpEntry entry = fused(spec.backward ? OpRole::kFusedBackward : OpRole::kFusedForward, spec.op, spec.variant, spec.layout,
-                        spec.causal_lower_right);
+  OpEntry entry = fused(spec.backward ? OpRole::kFusedBackward : OpRole::kFusedForward, spec.op, spec.variant,
+                        spec.layout, spec.causal_lower_right);
   entry.names_given = true;
   const auto give = [&entry](Arg arg, const std::optional<std::string>& name) {
     entry.names[static_cast<std::size_t>(arg)] = name.value_or("");

@@ -42,11 +42,11 @@ enum class Arg : std::uint8_t {
   kBlockTable,
   kDropout,
   kEnableGqa,
-  kSavedOut,       ///< a backward's saved output
+  kSavedOut,  ///< a backward's saved output
   kSavedLogsumexp,
   kNumHeads,
   kEmbedDim,
-  kLeft,   ///< of a product
+  kLeft,  ///< of a product
   kRight,
   kInput,  ///< of a softmax or an elementwise op
   kOther,

@@ -35,9 +35,7 @@ struct TensorView {
     }
     return product;
   }
-  [[nodiscard]] std::uint64_t bytes() const noexcept {
-    return static_cast<std::uint64_t>(elements()) * element_size;
-  }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return static_cast<std::uint64_t>(elements()) * element_size; }
 };
 
 }  // namespace headscope::capture

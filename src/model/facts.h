@@ -18,9 +18,7 @@ inline bool is_fused(const records::AttentionCall& call) noexcept {
   return call.op == nullptr || call.op->kernel == records::Kernel::kFused;
 }
 
-inline bool is_backward(const records::AttentionCall& call) noexcept {
-  return call.direction == Direction::kBackward;
-}
+inline bool is_backward(const records::AttentionCall& call) noexcept { return call.direction == Direction::kBackward; }
 
 /// Lengths that are known and agree in number. An empty side stands for sequences of the geometry's length.
 inline bool has_known_lengths(const records::AttentionCall& call) noexcept {

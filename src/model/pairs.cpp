@@ -23,8 +23,8 @@ struct Band {
 Band band_of(const Sequence& sequence) noexcept {
   const std::int64_t queries = std::max<std::int64_t>(sequence.q_len, 0);
   const std::int64_t keys = std::max<std::int64_t>(sequence.kv_len, 0);
-  const bool lower_right = sequence.causal == Causal::kLowerRight ||
-                           (sequence.causal == Causal::kNone && sequence.window.lower_right);
+  const bool lower_right =
+      sequence.causal == Causal::kLowerRight || (sequence.causal == Causal::kNone && sequence.window.lower_right);
   const std::int64_t diagonal = lower_right ? keys - queries : 0;
   // From any query this reaches every key, so an unlimited side needs no case of its own.
   const std::int64_t unlimited = queries + keys;

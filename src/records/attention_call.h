@@ -128,7 +128,7 @@ struct LayerRef {
   /// Order of a backward whose forward is not known.
   static constexpr std::uint64_t kUnknownOrder = ~std::uint64_t{0};
 
-  std::uint32_t label = 0;  ///< intern_layer's handle; 0: none
+  std::uint32_t label = 0;   ///< intern_layer's handle; 0: none
   std::uint32_t thread = 0;  ///< index of the recording thread, in which `order` counts
   std::uint64_t order = 0;   ///< unnamed forward calls made by that thread before this one
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+
+from headscope import Stats
 from helpers.architectures import ARCHITECTURES, BATCH, LENGTH, Attention, tokens
 from helpers.watching import Row, watch
 from helpers.work import admitted, eager_backward_flops, forward_flops, fused_backward_flops
-
-from headscope import Stats
 
 pytest.importorskip("transformers")
 

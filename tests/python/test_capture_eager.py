@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
+
 from helpers.watching import Watched, watch
 from helpers.work import eager_backward_flops, forward_flops
-from torch import nn
 
 B, H, SQ, SK, D, DV = 2, 4, 12, 20, 8, 6
 X_PAIRS = B * H * SQ * SK

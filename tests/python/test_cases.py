@@ -13,9 +13,6 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import stub_ops
-from helpers.watching import Watched, watch
-from helpers.work import count_pairs, forward_flops, lower_right, upper_left
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.bias import causal_lower_right
@@ -23,6 +20,9 @@ from torch.nn.attention.varlen import varlen_attn
 
 import headscope
 from headscope import AttentionProfiler, Budget
+from helpers import stub_ops
+from helpers.watching import Watched, watch
+from helpers.work import count_pairs, forward_flops, lower_right, upper_left
 
 MEGABYTE = 1_000_000
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers.programs import Block, EagerBlock, autocast, checkpointed, trained
-from helpers.watching import watch
-from helpers.work import forward_flops
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from headscope import AttentionProfiler
+from helpers.programs import Block, EagerBlock, autocast, checkpointed, trained
+from helpers.watching import watch
+from helpers.work import forward_flops
 
 EAGER = ["off", "basic", "detail"]
 

@@ -61,8 +61,7 @@ std::vector<Arg> needed(OpRole role) {
 
 std::string test_name(const ::testing::TestParamInfo<const OpEntry*>& parameter) {
   std::string name = parameter.param->info.name.substr(6);
-  std::replace_if(
-      name.begin(), name.end(), [](unsigned char letter) { return std::isalnum(letter) == 0; }, '_');
+  std::replace_if(name.begin(), name.end(), [](unsigned char letter) { return std::isalnum(letter) == 0; }, '_');
   return name;
 }
 

@@ -169,66 +169,32 @@ INSTANTIATE_TEST_SUITE_P(
         // 3 × 5
         Case{"Dense", kFlash, [] { return dense(); }, "flash_attn_2", 2 * 15 * 32},
         // the last query sees the last key: 3 + 4 + 5
-        Case{"Causal", kFlash,
-             [] {
-               return dense({{"causal", true}});
-             },
-             "flash_attn_2", 2 * 12 * 32},
+        Case{"Causal", kFlash, [] { return dense({{"causal", true}}); }, "flash_attn_2", 2 * 12 * 32},
         // each query sees its diagonal's key and the one before
-        Case{"CausalWindow", kFlash,
-             [] {
-               return dense({{"causal", true}, {"window_size_left", 1}});
-             },
-             "flash_attn_2", 2 * 6 * 32},
+        Case{"CausalWindow", kFlash, [] { return dense({{"causal", true}, {"window_size_left", 1}}); }, "flash_attn_2",
+             2 * 6 * 32},
         // diagonals at keys 2, 3, 4: {1,2,3}, {2,3,4}, {3,4}
-        Case{"TwoSidedWindow", kFlash,
-             [] {
-               return dense({{"window_size_left", 1}, {"window_size_right", 1}});
-             },
+        Case{"TwoSidedWindow", kFlash, [] { return dense({{"window_size_left", 1}, {"window_size_right", 1}}); },
              "flash_attn_2", 2 * 8 * 32},
         // 2×2 + 3×5
         Case{"Varlen", kFlashVarlen, [] { return packed(); }, "flash_attn_2", 2 * 19 * 32},
         // (1+2) + (3+4+5)
-        Case{"CausalVarlen", kFlashVarlen,
-             [] {
-               return packed({{"causal", true}});
-             },
-             "flash_attn_2", 2 * 15 * 32},
+        Case{"CausalVarlen", kFlashVarlen, [] { return packed({{"causal", true}}); }, "flash_attn_2", 2 * 15 * 32},
         // (1+2) + (2+2+2)
-        Case{"CausalVarlenWindow", kFlashVarlen,
-             [] {
-               return packed({{"causal", true}, {"window_size_left", 1}});
-             },
+        Case{"CausalVarlenWindow", kFlashVarlen, [] { return packed({{"causal", true}, {"window_size_left", 1}}); },
              "flash_attn_2", 2 * 9 * 32},
         // real lengths, not the 16 keys of a page
         Case{"PagedVarlen", kFlashVarlen, [] { return paged(); }, "flash_attn_2", 2 * 19 * 32},
-        Case{"Flash3Causal", kFlash3,
-             [] {
-               return dense({{"is_causal", true}});
-             },
-             "flash_attn_3", 2 * 12 * 32},
-        Case{"Flash3Varlen", kFlash3,
-             [] {
-               return packed({{"is_causal", true}});
-             },
-             "flash_attn_3", 2 * 15 * 32},
+        Case{"Flash3Causal", kFlash3, [] { return dense({{"is_causal", true}}); }, "flash_attn_3", 2 * 12 * 32},
+        Case{"Flash3Varlen", kFlash3, [] { return packed({{"is_causal", true}}); }, "flash_attn_3", 2 * 15 * 32},
         // one batch of 3 queries, of whose 5 keys 4 are in use
-        Case{"Flash3UsedKeys", kFlash3,
-             [] {
-               return dense({{"seqused_k", integers({4})}});
-             },
-             "flash_attn_3", 2 * 12 * 32},
+        Case{"Flash3UsedKeys", kFlash3, [] { return dense({{"seqused_k", integers({4})}}); }, "flash_attn_3",
+             2 * 12 * 32},
         Case{"TorchVarlen", kVarlen, [] { return torch_packed(); }, "varlen", 2 * 19 * 32},
         Case{"TorchVarlenCausalWindow", kVarlen,
-             [] {
-               return torch_packed({{"is_causal", true}, {"window_size", std::vector<std::int64_t>{1, 0}}});
-             },
+             [] { return torch_packed({{"is_causal", true}, {"window_size", std::vector<std::int64_t>{1, 0}}}); },
              "varlen", 2 * 9 * 32},
-        Case{"VllmPaged", kVllm2,
-             [] {
-               return paged({{"is_causal", true}});
-             },
-             "vllm", 2 * 15 * 32}),
+        Case{"VllmPaged", kVllm2, [] { return paged({{"is_causal", true}}); }, "vllm", 2 * 15 * 32}),
     [](const ::testing::TestParamInfo<Case>& parameter) { return std::string(parameter.param.name); });
 
 TEST(PackageOp, BackwardRepeatsTheScores) {

@@ -81,9 +81,8 @@ void unpack_grouped_queries(records::AttentionCall& call) {
     records::MaskCount spread = *call.mask_count;
     std::vector<std::uint64_t> pairs;
     for (const std::uint64_t packed : call.mask_count->pairs_per_head) {
-      base::split(packed, static_cast<std::size_t>(groups), {}, [&pairs](std::size_t, base::Wide share) {
-        pairs.push_back(static_cast<std::uint64_t>(share));
-      });
+      base::split(packed, static_cast<std::size_t>(groups), {},
+                  [&pairs](std::size_t, base::Wide share) { pairs.push_back(static_cast<std::uint64_t>(share)); });
     }
     spread.pairs_per_head = std::move(pairs);
     call.mask_count = std::make_shared<const records::MaskCount>(std::move(spread));

@@ -28,8 +28,7 @@ void report_unfinished(ThreadState& state) noexcept {
 /// result and the span. Neither lets an exception out.
 template <class Read, class Report>
 void observe(const c10::OperatorHandle& op, c10::DispatchKeySet next, ::torch::jit::Stack* stack,
-             const ArgumentIndex& index, const records::Watch& watching, ThreadState& state, Read read,
-             Report report) {
+             const ArgumentIndex& index, const records::Watch& watching, ThreadState& state, Read read, Report report) {
   const OwnCost own_cost(state);
   std::optional<Redispatch> redispatch;
   std::optional<TensorView> output;
@@ -291,8 +290,7 @@ void SoftmaxBackwardHook::operator()(const c10::OperatorHandle& op, c10::Dispatc
       });
 }
 
-void ElementwiseHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                                 ::torch::jit::Stack* stack) {
+void ElementwiseHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, ::torch::jit::Stack* stack) {
   const c10::DispatchKeySet next = keys & kAfterBackendSelect;
   const records::Watch watching = watch();
   if (!observed(watching, true) || thread_state().suppressed > 0) {

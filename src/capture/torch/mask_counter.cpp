@@ -57,8 +57,7 @@ MaskCounter::Result MaskCounter::count(const at::Tensor& mask, bool true_is_mask
   if (!sink.spend_mask_budget(scanned_elements(view))) {
     return result;
   }
-  std::optional<records::MaskCount> scanned =
-      scan_mask({mask.const_data_ptr(), *type, true_is_masked, view}, geometry);
+  std::optional<records::MaskCount> scanned = scan_mask({mask.const_data_ptr(), *type, true_is_masked, view}, geometry);
   if (!scanned) {
     return result;
   }

@@ -25,8 +25,7 @@ class MaskCounter {
 
   /// `mask` must be readable. Masks on other devices than the CPU and masks beyond the step's budget are
   /// opaque.
-  Result count(const at::Tensor& mask, bool true_is_masked, const records::Geometry& geometry,
-               records::CallSink& sink);
+  Result count(const at::Tensor& mask, bool true_is_masked, const records::Geometry& geometry, records::CallSink& sink);
 
  private:
   static constexpr std::size_t kEntries = 8;

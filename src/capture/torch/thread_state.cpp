@@ -33,8 +33,7 @@ OpenForwards& open_forwards() noexcept {
 
 bool inside_backward() noexcept { return ::torch::autograd::get_current_node() != nullptr; }
 
-Redispatch::Redispatch(ThreadState& state, const records::Watch& watch, ScoreSize scores,
-                       Inside inside) noexcept
+Redispatch::Redispatch(ThreadState& state, const records::Watch& watch, ScoreSize scores, Inside inside) noexcept
     : state_(state),
       metered_(watch.memory && state.meter.start(scores)),
       suppression_(inside == Inside::kSuppressed ? 1 : 0),

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from helpers.work import count_pairs, forward_flops, sliding, upper_left
 from torch import nn
+
+from helpers.work import count_pairs, forward_flops, sliding, upper_left
 
 BATCH, LENGTH, OTHER_LENGTH = 2, 12, 7
 WINDOW = 5

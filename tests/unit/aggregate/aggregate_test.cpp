@@ -31,8 +31,7 @@ void add(Aggregate& aggregate, const CallBuilder& builder, LayerKey layer = numb
   aggregate.add(model::cost(call, 1), layer, step);
 }
 
-Stats stats_of(
-    const Aggregate& aggregate, const LayerInfoOf& layer_info = [](std::uint32_t) { return nullptr; }) {
+Stats stats_of(const Aggregate& aggregate, const LayerInfoOf& layer_info = [](std::uint32_t) { return nullptr; }) {
   Stats stats;
   fill_stats(aggregate, layer_info, stats);
   return stats;
@@ -134,7 +133,7 @@ TEST(Aggregate, TotalKeepsTheFirstCallOfEachRowOutOfItsQuantiles) {
 
 // Heads.
 
-Count sum_of_heads(const Stats& stats, std::optional<Count> HeadRow::*figure) {
+Count sum_of_heads(const Stats& stats, std::optional<Count> HeadRow::* figure) {
   Count sum = 0;
   for (const HeadRow& row : stats.heads) {
     sum += (row.*figure).value();

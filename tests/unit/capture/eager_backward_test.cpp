@@ -14,12 +14,8 @@ using test::turned;
 // B2 H4 Sq5 Sk7 D3 Dv4. Storages: Q 1, K 2, V 5, P 4, dO 20, dP 21, dS 22, scaled dS 23.
 constexpr std::uint64_t kPairs = 2ULL * 8 * 5 * 7;  // FLOPs of a product per inner or outer dim
 
-Program& value_gradient(Program& p) {
-  return p.product(turned(8, 5, 7, 4), t({8, 5, 4}, 20), t({8, 7, 4}, 30));
-}
-Program& probability_gradient(Program& p) {
-  return p.product(t({8, 5, 4}, 20), turned(8, 7, 4, 5), t({8, 5, 7}, 21));
-}
+Program& value_gradient(Program& p) { return p.product(turned(8, 5, 7, 4), t({8, 5, 4}, 20), t({8, 7, 4}, 30)); }
+Program& probability_gradient(Program& p) { return p.product(t({8, 5, 4}, 20), turned(8, 7, 4, 5), t({8, 5, 7}, 21)); }
 Program& softmax_backward(Program& p) {
   return p.softmax_backward(t({2, 4, 5, 7}, 21), t({2, 4, 5, 7}, 4), t({2, 4, 5, 7}, 22));
 }

@@ -124,9 +124,7 @@ TEST(EagerDetail, BiasThatAdmitsAllPairsLeavesTheNextMaskCounted) {
   EXPECT_EQ(p.call().mask_bytes, 3U);
 }
 
-TEST(EagerDetail, BiasAfterAMaskLeavesTheMaskCounted) {
-  EXPECT_EQ(two_masks(150, 280).call().mask_count->pairs, 150U);
-}
+TEST(EagerDetail, BiasAfterAMaskLeavesTheMaskCounted) { EXPECT_EQ(two_masks(150, 280).call().mask_count->pairs, 150U); }
 
 TEST(EagerDetail, TwoMasksThatBothHidePairsAreOpaque) {
   const auto p = two_masks(150, 150);

@@ -77,7 +77,9 @@ TEST(Layers, InnermostScopeNamesTheLayer) {
 
 TEST(Layers, LeavingAScopeGivesTheOuterNameBack) {
   const LayerScope outer("outer");
-  { const LayerScope inner("inner"); }
+  {
+    const LayerScope inner("inner");
+  }
   EXPECT_EQ(layer_info(current_layer())->name, "outer");
 }
 

@@ -82,8 +82,9 @@ TEST(Bytes, SlidingWindowMovesTheKeysThatAQuerySees) {
 
 TEST(Bytes, ValueInsideKeyIsCutToTheWindowToo) {
   // K is V: Q, O 4 elements each and 16 keys · 4 elements once: 72 · 4 B.
-  const auto call = a_call().shape(1, 1, 1, 4).kv_len(100).causal(Causal::kLowerRight).window(15, 0).with(
-      [](auto& c) { c.kv_overlap_bytes = 1'600; });
+  const auto call = a_call().shape(1, 1, 1, 4).kv_len(100).causal(Causal::kLowerRight).window(15, 0).with([](auto& c) {
+    c.kv_overlap_bytes = 1'600;
+  });
   EXPECT_EQ(bytes_of(call), 288U);
 }
 

@@ -70,8 +70,7 @@ TEST(Flops, UpperLeftCausalWithAWiderValue) {
 
 TEST(Flops, FusedBackwardWithAWiderValueMakesQueryAndKeyProductsThreeTimes) {
   // 34 pairs · 2 · (3·8 + 2·16) = 34 · 112.
-  const auto call =
-      a_call().shape(1, 1, 4, 8).kv_len(10).head_dim_v(16).causal(Causal::kLowerRight).backward().build();
+  const auto call = a_call().shape(1, 1, 4, 8).kv_len(10).head_dim_v(16).causal(Causal::kLowerRight).backward().build();
   EXPECT_EQ(cost(call, 1).flops, 3'808U);
 }
 
@@ -81,8 +80,7 @@ TEST(Flops, RaggedBatchCountsRealLengths) {
 }
 
 TEST(Flops, RaggedCausalDenseFigureIsTheSumOfSquares) {
-  const auto call =
-      a_call().shape(1, 8, 1, 64).lengths({128, 64}, {128, 64}).causal(Causal::kLowerRight).build();
+  const auto call = a_call().shape(1, 8, 1, 64).lengths({128, 64}, {128, 64}).causal(Causal::kLowerRight).build();
   EXPECT_EQ(cost(call, 1).flops_dense, 41'943'040U);
 }
 
@@ -192,9 +190,7 @@ TEST(Work, HeadsOfOneMaskWeighTheSame) {
   EXPECT_EQ(cost(a_call().shape(1, 2, 4, 8).mask({.pairs = 12}).build(), 1).head_weights, nullptr);
 }
 
-TEST(Work, PhaseComesWithTheCost) {
-  EXPECT_EQ(cost(a_call().q_len(1).kv_len(50).build(), 1).phase, Phase::kDecode);
-}
+TEST(Work, PhaseComesWithTheCost) { EXPECT_EQ(cost(a_call().q_len(1).kv_len(50).build(), 1).phase, Phase::kDecode); }
 
 }  // namespace
 }  // namespace headscope::model

@@ -151,8 +151,7 @@ TEST(Pairs, LongestLengthsDoNotOverflow) {
 TEST(Pairs, LongestCausalDoesNotOverflow) {
   // n (n + 1) / 2 with n = 2³¹ − 1: (2³¹ − 1) · 2³⁰.
   constexpr std::int64_t kLength = (std::int64_t{1} << 31) - 1;
-  EXPECT_EQ(admitted_pairs({kLength, kLength, Causal::kLowerRight}),
-            static_cast<std::uint64_t>(kLength) << 30);
+  EXPECT_EQ(admitted_pairs({kLength, kLength, Causal::kLowerRight}), static_cast<std::uint64_t>(kLength) << 30);
 }
 
 TEST(CallPairs, DenseBatchCountsEverySequenceAndQueryHead) {
@@ -195,8 +194,7 @@ TEST(CallPairs, UnseenMaskIsDense) {
 }
 
 TEST(CallPairs, SlidingWindowTouchesAPartOfTheKeys) {
-  const auto call =
-      a_call().shape(3, 2, 1, 8).kv_len(100).causal(Causal::kLowerRight).window(15, 0).build();
+  const auto call = a_call().shape(3, 2, 1, 8).kv_len(100).causal(Causal::kLowerRight).window(15, 0).build();
   // 16 keys in each of 3 sequences.
   EXPECT_EQ(call_pairs(call)->keys_touched, 48U);
 }

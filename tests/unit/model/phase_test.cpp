@@ -19,9 +19,7 @@ TEST(Phase, OneQueryOnManyKeysIsDecode) {
   EXPECT_EQ(phase_of(a_call().q_len(1).kv_len(50).build(), 1), Phase::kDecode);
 }
 
-TEST(Phase, OneQueryOnOneKeyIsPrefill) {
-  EXPECT_EQ(phase_of(a_call().q_len(1).kv_len(1).build(), 1), Phase::kPrefill);
-}
+TEST(Phase, OneQueryOnOneKeyIsPrefill) { EXPECT_EQ(phase_of(a_call().q_len(1).kv_len(1).build(), 1), Phase::kPrefill); }
 
 TEST(Phase, OneCausalUpperLeftQueryUsesOneKeyAndIsPrefill) {
   EXPECT_EQ(phase_of(a_call().q_len(1).kv_len(10).causal(Causal::kUpperLeft).build(), 1), Phase::kPrefill);
@@ -65,8 +63,7 @@ TEST(Phase, WindowWithoutKeysToTheRightIsPrefill) {
 }
 
 TEST(Phase, LowerTriangleOnAStaticCachesCapacityIsPrefill) {
-  const auto call =
-      a_call().q_len(5).kv_len(64).mask({.pairs = 15, .used_keys = 5, .lower_triangle = true}).build();
+  const auto call = a_call().q_len(5).kv_len(64).mask({.pairs = 15, .used_keys = 5, .lower_triangle = true}).build();
   EXPECT_EQ(phase_of(call, 1), Phase::kPrefill);
 }
 

@@ -32,8 +32,7 @@ struct TestSession : Session {
 inline Stats stats_of(Session& session) {
   const Collected collected = collector().collect(session);
   Stats stats;
-  aggregate::fill_stats(
-      collected.aggregate, [](std::uint32_t) { return nullptr; }, stats);
+  aggregate::fill_stats(collected.aggregate, [](std::uint32_t) { return nullptr; }, stats);
   return stats;
 }
 
