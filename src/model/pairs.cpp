@@ -57,7 +57,7 @@ void add_sequence(const AttentionCall& call, const Sequence& sequence, std::uint
   sum.queries += copies * queries;
   sum.keys += copies * keys;
   sum.keys_touched += copies * (call.window.limited() ? positive(touched_keys(sequence).size()) : keys);
-  sum.dense += base::Wide{queries * keys} * copies;
+  sum.dense += base::Wide{queries} * keys * copies;
   if (!mask_decides) {
     sum.admitted += base::Wide{admitted_pairs(sequence)} * copies;
   }
