@@ -1,6 +1,7 @@
 #include "capture/op_table.h"
 
 #include <optional>
+#include <utility>
 
 #include "headscope/error.h"
 
@@ -132,8 +133,12 @@ std::vector<OpEntry> make_table() {
     table.push_back(eager_op(OpRole::kElementwise, name, Kind::kMaskedFill));
   }
   table.push_back(eager_op(OpRole::kElementwise, "where.self", Kind::kWhere));
-  // A cast is seen as the copy_ under it: _to_copy has a BackendSelect kernel of its own.
-  for (const char* name : {"clone", "copy_", "index_select", "cat", "gather", "repeat", "tril", "triu"}) {
+  // A cast is seen as the copy_ under it, since _to_copy has a BackendSelect kernel of its own. Other copy_ spread
+  // a linear layer's bias or write a cache: none of attention's business.
+  OpEntry cast = eager_op(OpRole::kElementwise, "copy_", Kind::kCopy);
+  cast.only_casts = true;
+  table.push_back(std::move(cast));
+  for (const char* name : {"clone", "index_select", "cat", "gather", "repeat", "tril", "triu"}) {
     table.push_back(eager_op(OpRole::kElementwise, name, Kind::kCopy));
   }
   return table;

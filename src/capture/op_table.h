@@ -65,6 +65,8 @@ struct OpEntry {
   /// The op works on cached keys that are not among its arguments.
   bool hidden_cache = false;
   ElementwiseEvent::Kind elementwise = ElementwiseEvent::Kind::kArithmetic;
+  /// Looked at only where it changes the dtype.
+  bool only_casts = false;
   /// Names given by register_attention_op; an empty one stands for no such argument.
   std::array<std::string, kArgCount> names;
   bool names_given = false;

@@ -199,11 +199,9 @@ def test_generate_of_llama_with_a_cache_that_is(cache):
     calls = watch(generate, model).calls()
 
     assert [call["phase"] for call in calls] == 2 * ["prefill"] + 6 * ["decode"]
-    triangle = LENGTH * (LENGTH + 1) // 2
+    pairs_of_steps = (LENGTH * (LENGTH + 1) // 2, LENGTH + 1, LENGTH + 2, LENGTH + 3)
     assert [call["flops"] for call in calls] == [
-        forward_flops(BATCH * 4 * pairs, 8)
-        for pairs in (triangle, LENGTH + 1, LENGTH + 2, LENGTH + 3)
-        for _ in range(2)
+        forward_flops(BATCH * 4 * pairs, 8) for pairs in pairs_of_steps for _ in range(2)
     ]
 
 

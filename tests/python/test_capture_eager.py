@@ -103,14 +103,8 @@ def test_forward_without_gradients_is_one_call_of(form):
         call = watch(lambda: FORMS[form](*tensors)).call
 
     assert (call["variant"], call["op"], call["direction"]) == ("eager", "bmm+softmax+bmm", "forward")
-    assert [call[key] for key in ("batch", "heads", "q_len", "kv_len", "head_dim", "head_dim_v")] == [
-        B,
-        H,
-        SQ,
-        SK,
-        D,
-        DV,
-    ]
+    geometry = [call[key] for key in ("batch", "heads", "q_len", "kv_len", "head_dim", "head_dim_v")]
+    assert geometry == [B, H, SQ, SK, D, DV]
     assert call["flops_dense"] == forward_flops(X_PAIRS, D, DV)
     assert call["bytes"] == 4 * sum(tensor.numel() for tensor in tensors) + 4 * B * H * SQ * DV
 

@@ -54,6 +54,9 @@ void observe(const c10::OperatorHandle& op, c10::DispatchKeySet next, ::torch::j
   try {
     if (const at::Tensor* result = result_of(index, *stack); result != nullptr && is_readable(*result)) {
       output = view_of(*result);
+      if (watching.detail) {
+        state.written.keep(*result);
+      }
     }
     if (output && output->dims >= 0) {
       state.recogniser.set_detail(watching.detail);
@@ -174,6 +177,10 @@ bool read_elementwise(const OpEntry& entry, const Arguments& arguments, Elementw
   }
   if (!read(arguments, Arg::kInput, event.in)) {
     return false;
+  }
+  if (entry.only_casts) {
+    const at::Tensor& target = arguments[0].toTensor();
+    return is_readable(target) && target.scalar_type() != arguments.tensor(Arg::kInput)->scalar_type();
   }
   const at::Tensor* other = arguments.tensor(Arg::kOther);
   if (other == nullptr) {

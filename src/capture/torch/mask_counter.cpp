@@ -64,15 +64,8 @@ MaskCounter::Result MaskCounter::count(const at::Tensor& mask, bool true_is_mask
   result.state = records::MaskState::kCounted;
   result.count = std::make_shared<const records::MaskCount>(*std::move(scanned));
   if (versioned) {
-    const c10::Storage& storage = mask.storage();
     entries_[next_++ % kEntries] = {
-        c10::weak_intrusive_ptr<c10::StorageImpl>(
-            c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(storage.unsafeGetStorageImpl())),
-        view,
-        version,
-        true_is_masked,
-        geometry,
-        result.count};
+        mask.storage().getWeakStorageImpl(), view, version, true_is_masked, geometry, result.count};
   }
   return result;
 }

@@ -9,6 +9,7 @@
 #include "capture/open_forwards.h"
 #include "capture/torch/mask_counter.h"
 #include "capture/torch/memory_meter.h"
+#include "capture/torch/storage_keeper.h"
 #include "records/attention_call.h"
 #include "records/call_sink.h"
 
@@ -28,6 +29,8 @@ struct ThreadState {
   std::optional<ForwardInfo> backward_of;
   MemoryMeter meter;
   MaskCounter masks;
+  /// Used for Eager::kDetail, whose figures are exact.
+  StorageKeeper written;
   std::uint32_t hooked_calls = 0;
 };
 
