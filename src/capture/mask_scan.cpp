@@ -66,10 +66,10 @@ std::optional<Axes> align(const TensorView& view, const records::Geometry& geome
     return std::nullopt;
   }
   Axes axes;
-  const int shift = 4 - view.dims;
+  const auto shift = static_cast<std::size_t>(4 - view.dims);
   for (int axis = 0; axis < view.dims; ++axis) {
     const auto from = static_cast<std::size_t>(axis);
-    const auto to = static_cast<std::size_t>(axis + shift);
+    const std::size_t to = from + shift;
     const bool broadcast = view.sizes[from] == 1 || view.strides[from] == 0;
     axes.sizes[to] = broadcast ? 1 : view.sizes[from];
     axes.strides[to] = broadcast ? 0 : view.strides[from];

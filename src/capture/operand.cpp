@@ -104,6 +104,9 @@ std::uint64_t overlap_bytes(const TensorView& k, const TensorView& v) noexcept {
   if (smaller == 0) {
     return 0;
   }
+  if (k.offset == v.offset && k.dims == v.dims && k.sizes == v.sizes && k.strides == v.strides) {
+    return static_cast<std::uint64_t>(smaller) * std::min(k.element_size, v.element_size);
+  }
   // The only element size that makes offsets comparable is a common one.
   const std::int64_t from = std::max(k.offset, v.offset);
   const std::int64_t to = std::min(end_of(k), end_of(v));
