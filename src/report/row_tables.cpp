@@ -43,7 +43,7 @@ std::string with_unit(double value, std::string_view unit) {
   return unit.empty() ? grouped(static_cast<Count>(value)) : three_digits(value);
 }
 
-std::string marked(std::string text, Provenance provenance) {
+std::string marked(const std::string& text, Provenance provenance) {
   return provenance == Provenance::kEstimated ? "~" + text : text;
 }
 

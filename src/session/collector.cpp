@@ -103,7 +103,8 @@ void Collector::submit(records::AttentionCall&& call) noexcept {
     counters_.hook_error();
     return;
   }
-  while (!ring->calls.try_push(std::move(call))) {
+  // A push that fails leaves the call alone.
+  while (!ring->calls.try_push(std::move(call))) {  // NOLINT(bugprone-use-after-move)
     if (ring->draining.try_lock()) {
       drain(*ring);
       ring->draining.unlock();

@@ -27,6 +27,9 @@ from helpers.work import count_pairs, forward_flops, lower_right, upper_left
 MEGABYTE = 1_000_000
 
 
+TORCH = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
 def qkv(batch: int, heads: int, length: int, dim: int, *, grad: bool = False) -> list[torch.Tensor]:
     return [torch.randn(batch, heads, length, dim, requires_grad=grad) for _ in range(3)]
 
@@ -231,7 +234,12 @@ def test_fall_to_the_math_path_shows_its_score_matrices_and_its_reason():
 @pytest.mark.parametrize(
     ("reason", "make", "options"),
     [
-        ("rank", lambda: [torch.randn(2, 8, 16) for _ in range(3)], {}),
+        pytest.param(
+            "rank",
+            lambda: [torch.randn(2, 8, 16) for _ in range(3)],
+            {},
+            marks=pytest.mark.skipif(TORCH >= (2, 14), reason="torch 2.14 runs three axes on the fused kernel"),
+        ),
         ("dropout", lambda: qkv(1, 2, 8, 16), {"dropout_p": 0.5}),
         ("head_dims", lambda: [*qkv(1, 2, 8, 16)[:2], torch.randn(1, 2, 8, 12)], {}),
         ("mask_requires_grad", lambda: qkv(1, 2, 8, 16), {"attn_mask": torch.zeros(8, 8, requires_grad=True)}),
