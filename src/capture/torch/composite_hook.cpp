@@ -85,16 +85,12 @@ class FrameCapture {
 void CompositeHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, ::torch::jit::Stack* stack) {
   const c10::DispatchKeySet next = redispatch_to_.empty() ? keys & kAfterBackendSelect : redispatch_to_;
   const records::Watch watching = watch();
-  if (watching.sessions == 0) {
+  ThreadState* const state = observer(watching.sessions != 0);
+  if (state == nullptr) {
     op.redispatchBoxed(next, stack);
     return;
   }
-  ThreadState& state = thread_state();
-  if (state.suppressed > 0) {
-    op.redispatchBoxed(next, stack);
-    return;
-  }
-  FrameCapture capture(state, watching);
+  FrameCapture capture(*state, watching);
   const ArgumentIndex& positions = index(op);
   capture.open(entry(), positions, Arguments(positions, *stack));
   op.redispatchBoxed(next, stack);

@@ -210,11 +210,12 @@ bool read_elementwise(const OpEntry& entry, const Arguments& arguments, Elementw
 void ProductHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, ::torch::jit::Stack* stack) {
   const c10::DispatchKeySet next = keys & kAfterBackendSelect;
   const records::Watch watching = watch();
-  if (!observed(watching, false) || thread_state().suppressed > 0) {
+  ThreadState* const observing = observer(observed(watching, false));
+  if (observing == nullptr) {
     op.redispatchBoxed(next, stack);
     return;
   }
-  ThreadState& state = thread_state();
+  ThreadState& state = *observing;
   ProductEvent event;
   observe(
       op, next, stack, index(op), watching, state,
@@ -235,11 +236,12 @@ void ProductHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
 void SoftmaxHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, ::torch::jit::Stack* stack) {
   const c10::DispatchKeySet next = keys & kAfterBackendSelect;
   const records::Watch watching = watch();
-  if (!observed(watching, false) || thread_state().suppressed > 0) {
+  ThreadState* const observing = observer(observed(watching, false));
+  if (observing == nullptr) {
     op.redispatchBoxed(next, stack);
     return;
   }
-  ThreadState& state = thread_state();
+  ThreadState& state = *observing;
   SoftmaxEvent event;
   observe(
       op, next, stack, index(op), watching, state,
@@ -261,11 +263,12 @@ void SoftmaxBackwardHook::operator()(const c10::OperatorHandle& op, c10::Dispatc
                                      ::torch::jit::Stack* stack) {
   const c10::DispatchKeySet next = keys & kAfterBackendSelect;
   const records::Watch watching = watch();
-  if (!observed(watching, false) || thread_state().suppressed > 0) {
+  ThreadState* const observing = observer(observed(watching, false));
+  if (observing == nullptr) {
     op.redispatchBoxed(next, stack);
     return;
   }
-  ThreadState& state = thread_state();
+  ThreadState& state = *observing;
   SoftmaxBackwardEvent event;
   observe(
       op, next, stack, index(op), watching, state,
@@ -300,11 +303,12 @@ void SoftmaxBackwardHook::operator()(const c10::OperatorHandle& op, c10::Dispatc
 void ElementwiseHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, ::torch::jit::Stack* stack) {
   const c10::DispatchKeySet next = keys & kAfterBackendSelect;
   const records::Watch watching = watch();
-  if (!observed(watching, true) || thread_state().suppressed > 0) {
+  ThreadState* const observing = observer(observed(watching, true));
+  if (observing == nullptr) {
     op.redispatchBoxed(next, stack);
     return;
   }
-  ThreadState& state = thread_state();
+  ThreadState& state = *observing;
   ElementwiseOperands operands;
   at::Tensor mask;  // the redispatch consumes the stack's reference
   observe(

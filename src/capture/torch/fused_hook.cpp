@@ -270,17 +270,13 @@ class FusedCapture {
 void FusedHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, ::torch::jit::Stack* stack) {
   const c10::DispatchKeySet next = keys & kAfterBackendSelect;
   const records::Watch watching = watch();
-  if (watching.sessions == 0) {
-    op.redispatchBoxed(next, stack);
-    return;
-  }
-  ThreadState& state = thread_state();
-  if (state.suppressed > 0) {
+  ThreadState* const state = observer(watching.sessions != 0);
+  if (state == nullptr) {
     op.redispatchBoxed(next, stack);
     return;
   }
   const ArgumentIndex& positions = index(op);
-  FusedCapture capture(state, watching);
+  FusedCapture capture(*state, watching);
   capture.open(entry(), positions, Arguments(positions, *stack));
   op.redispatchBoxed(next, stack);
   capture.close(results_of(positions, *stack));

@@ -48,6 +48,15 @@ inline records::Watch watch() noexcept {
   return target == nullptr ? records::Watch{} : target->watch();
 }
 
+/// This thread's state when an op is `wanted` and a call of its own, else nullptr: then it only runs.
+inline ThreadState* observer(bool wanted) noexcept {
+  if (!wanted) {
+    return nullptr;
+  }
+  ThreadState& state = thread_state();
+  return state.suppressed > 0 ? nullptr : &state;
+}
+
 /// True on a thread that runs a node of an autograd graph.
 bool inside_backward() noexcept;
 

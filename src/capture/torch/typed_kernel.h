@@ -56,14 +56,11 @@ class TypedKernel<Op, Capture, Result(Args...)> final : public c10::OperatorKern
   Result operator()(c10::DispatchKeySet keys, Args... args) {
     const c10::DispatchKeySet next = redispatch_to_.empty() ? keys & kAfterBackendSelect : redispatch_to_;
     const records::Watch watching = watch();
-    if (watching.sessions == 0) {
+    ThreadState* const state = observer(watching.sessions != 0);
+    if (state == nullptr) {
       return Op::redispatch(next, args...);
     }
-    ThreadState& state = thread_state();
-    if (state.suppressed > 0) {
-      return Op::redispatch(next, args...);
-    }
-    Capture capture(state, watching);
+    Capture capture(*state, watching);
     {
       const std::array<c10::IValue, sizeof...(Args)> values{c10::IValue(args)...};
       capture.open(entry_, index_, Arguments(index_, values.data()));
