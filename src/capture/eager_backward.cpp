@@ -45,12 +45,15 @@ std::optional<EagerRecogniser::Finished> EagerRecogniser::on_softmax_backward(
   const TensorView& gradient = event.grad_out;
   ++epoch_;
   ++sequence_;
+  for (EagerProduct& product : products_) {
+    product.by_storage_only = product.by_storage_only || !product.inside_backward;  // its forward pass is over
+  }
   if (gradient.dims < 2 || event.grad_in.dims != gradient.dims || event.dim != gradient.dims - 1 ||
       gradient.elements() <= 0) {
     return finished;
   }
   ScoreLayout layout;
-  EagerProduct* probability_gradient = find_scores(gradient, false, layout);
+  EagerProduct* probability_gradient = find_scores(gradient, true, false, layout);
   const bool shaped = gradient.dims >= 3 && event.forward_known;
   if (probability_gradient != nullptr || shaped) {
     open_backward(event, probability_gradient, layout);

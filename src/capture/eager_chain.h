@@ -15,8 +15,8 @@ namespace headscope::capture {
 /// A product that may prove to be QKᵀ, dP, or a further product of an open chain.
 struct EagerProduct {
   bool open = false;
-  /// A chain has counted it as a further product: only its storage can make it QKᵀ of another one.
-  bool counted = false;
+  /// Taken as a further product of a chain, or of a forward pass that is over: only its storage can make it QKᵀ.
+  bool by_storage_only = false;
   std::uint64_t sequence = 0;
   /// Softmaxes and softmax backwards before it.
   std::uint64_t epoch = 0;

@@ -38,7 +38,7 @@ void EagerRecogniser::remember(const ProductEvent& event, const ProductShape& sh
     masked_ = nullptr;
   }
   product.open = true;
-  product.counted = false;
+  product.by_storage_only = false;
   product.sequence = sequence_;
   product.epoch = epoch_;
   product.shape = shape;
@@ -66,7 +66,8 @@ void EagerRecogniser::remember(const ProductEvent& event, const ProductShape& sh
   }
 }
 
-EagerProduct* EagerRecogniser::find_scores(const TensorView& scores, bool with_siblings, ScoreLayout& layout) noexcept {
+EagerProduct* EagerRecogniser::find_scores(const TensorView& scores, bool inside_backward, bool with_siblings,
+                                           ScoreLayout& layout) noexcept {
   EagerProduct* best = nullptr;
   const std::int64_t columns = scores.size(-1);
   const std::int64_t elements = scores.elements();
@@ -75,8 +76,11 @@ EagerProduct* EagerRecogniser::find_scores(const TensorView& scores, bool with_s
     if (!product.open || product.shape.inner == 1 || product.shape.batch * product.shape.rows * columns != elements) {
       continue;
     }
+    if (product.inside_backward != inside_backward) {
+      continue;
+    }
     const bool same = scores.storage != 0 && scores.storage == product.work.latest;
-    if (!same && product.counted) {
+    if (!same && product.by_storage_only) {
       continue;
     }
     const auto found = score_layout(product.shape, scores, scores.storage != 0 && scores.storage == product.out);
@@ -98,7 +102,7 @@ EagerProduct* EagerRecogniser::find_scores(const TensorView& scores, bool with_s
   // Products of one shape with no softmax between them: the first is QKᵀ, the others are position scores,
   // or belong to another attention whose softmax follows.
   for (EagerProduct& product : products_) {
-    if (product.open && !product.counted && product.epoch == best->epoch && product.shape == best->shape &&
+    if (product.open && !product.by_storage_only && product.epoch == best->epoch && product.shape == best->shape &&
         product.sequence < best->sequence) {
       best = &product;
     }
@@ -128,7 +132,7 @@ void EagerRecogniser::on_softmax(const SoftmaxEvent& event) noexcept {
   }
   ++sequence_;
   ScoreLayout layout;
-  EagerProduct* product = find_scores(in, true, layout);
+  EagerProduct* product = find_scores(in, event.inside_backward, true, layout);
   ++epoch_;
   if (product == nullptr) {
     return;
@@ -203,7 +207,7 @@ std::uint64_t EagerRecogniser::absorb_extra_products(EagerChain& chain) noexcept
   for (EagerProduct& product : products_) {
     const bool between = product.sequence > main.sequence && product.sequence < chain.softmax_sequence;
     const bool before = product.sequence < main.sequence && product.epoch == main.epoch;
-    if (!product.open || product.counted || !(between || before) || product.shape.inner == 1) {
+    if (!product.open || product.by_storage_only || !(between || before) || product.shape.inner == 1) {
       continue;
     }
     const ProductShape& shape = product.shape;
@@ -217,7 +221,7 @@ std::uint64_t EagerRecogniser::absorb_extra_products(EagerChain& chain) noexcept
     if (!alike && !shared(product.a) && !shared(product.b)) {
       continue;
     }
-    product.counted = true;
+    product.by_storage_only = true;
     flops += shape.flops();
     if (shape.out_elements() != main.shape.out_elements()) {
       product.work.score_bytes -= std::min(product.work.score_bytes, product.out_bytes);

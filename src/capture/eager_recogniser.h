@@ -26,6 +26,7 @@ struct SoftmaxEvent {
   TensorView in, out;
   int dim = 0;
   OpSpan span;
+  bool inside_backward = false;
 };
 
 /// _softmax_backward_data(grad_output, output) → grad_input.
@@ -147,7 +148,8 @@ class EagerRecogniser {
   /// Layers whose backward may be outstanding.
   static constexpr std::size_t kExtraForwards = 32;
 
-  EagerProduct* find_scores(const TensorView& scores, bool with_siblings, ScoreLayout& layout) noexcept;
+  EagerProduct* find_scores(const TensorView& scores, bool inside_backward, bool with_siblings,
+                            ScoreLayout& layout) noexcept;
   EagerChain& free_chain() noexcept;
   EagerChain* chain_by_storage(const ProductEvent& event, const ProductShape& shape) noexcept;
   EagerChain* chain_by_shape(const ProductEvent& event, const ProductShape& shape) noexcept;

@@ -144,7 +144,7 @@ void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStora
     // Not asked by grad mode: the ops inside an autograd.Function (flash-attn, varlen) run without it.
     if (call.direction != Direction::kBackward && !c10::InferenceMode::is_enabled()) {
       const ForwardInfo info = info_of(call);
-      for (const StorageId storage : saved) {
+      for (const WeakStorage& storage : saved) {
         forward_links().put(storage, info);
       }
     }
@@ -178,7 +178,7 @@ void deliver_chain(ThreadState& state, EagerRecogniser::Finished&& finished, std
       call.layer.order = records::LayerRef::kUnknownOrder;
     }
   }
-  deliver(state, std::move(call), {finished.probabilities, 0});
+  deliver(state, std::move(call), {state.probabilities.find(finished.probabilities), WeakStorage{}});
 }
 
 }  // namespace headscope::capture::torch

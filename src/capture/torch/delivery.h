@@ -2,14 +2,14 @@
 
 #include <array>
 
-#include "capture/tensor_view.h"
 #include "capture/torch/thread_state.h"
+#include "capture/torch/weak_storage.h"
 #include "records/attention_call.h"
 
 namespace headscope::capture::torch {
 
-/// Storages that autograd saves of a forward call; 0 where there is none.
-using SavedStorages = std::array<StorageId, 2>;
+/// Storages that autograd saves of a forward call.
+using SavedStorages = std::array<WeakStorage, 2>;
 
 /// A captured call on its way out: to the open composite op, which completes it, or else to the sink.
 void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved) noexcept;

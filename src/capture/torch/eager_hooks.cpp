@@ -242,9 +242,10 @@ void SoftmaxHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
     return;
   }
   ThreadState& state = *observing;
+  const ArgumentIndex& positions = index(op);
   SoftmaxEvent event;
   observe(
-      op, next, stack, index(op), watching, state,
+      op, next, stack, positions, watching, state,
       [&event](const Arguments& arguments) {
         if (!read(arguments, Arg::kInput, event.in)) {
           return false;
@@ -255,6 +256,10 @@ void SoftmaxHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
       [&](const TensorView& output, const OpSpan& span) {
         event.out = output;
         event.span = span;
+        if (const at::Tensor* result = result_of(positions, *stack); result != nullptr && is_readable(*result)) {
+          state.probabilities.keep(*result);
+        }
+        event.inside_backward = inside_backward();
         state.recogniser.on_softmax(event);
       });
 }

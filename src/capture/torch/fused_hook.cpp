@@ -200,8 +200,9 @@ class FusedCapture {
     made.exact = true;
   }
 
-  /// False when `forward` only had its storage at the same address: its arguments are not the backward's.
-  /// (Query heads that were packed into the query axis are unpacked in `forward` already.)
+  /// False when the backward's arguments are not those of the forward that wrote what it reads (a program may
+  /// hand any output to a backward op). (Query heads that were packed into the query axis are unpacked in `forward`
+  /// already.)
   [[nodiscard]] bool may_be_forward(const ForwardInfo& forward, const Arguments& arguments) const noexcept {
     const records::Geometry& a = forward.geometry;
     const records::Geometry& b = call_->geometry;
@@ -235,17 +236,19 @@ class FusedCapture {
 
   SavedStorages take_output(const Results& results) noexcept {
     SavedStorages saved{};
-    if (!output_ && results.first != nullptr && is_readable(*results.first)) {
-      output_ = view_of(*results.first);
+    if (results.first != nullptr && is_readable(*results.first)) {
+      saved[0] = WeakStorage(*results.first);
+      if (!output_) {
+        output_ = view_of(*results.first);
+      }
     }
     if (output_) {
       call_->out = operand_of(*output_);
-      saved[0] = output_->storage;
     } else {
       call_->out = output_by_shape();
     }
     if (results.second != nullptr && is_readable(*results.second)) {
-      saved[1] = storage_of(*results.second);
+      saved[1] = WeakStorage(*results.second);
     }
     return saved;
   }

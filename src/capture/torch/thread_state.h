@@ -5,11 +5,11 @@
 
 #include "base/clock.h"
 #include "capture/eager_recogniser.h"
-#include "capture/forward_links.h"
 #include "capture/open_forwards.h"
+#include "capture/torch/forward_links.h"
 #include "capture/torch/mask_counter.h"
 #include "capture/torch/memory_meter.h"
-#include "capture/torch/storage_keeper.h"
+#include "capture/torch/weak_storage.h"
 #include "records/attention_call.h"
 #include "records/call_sink.h"
 
@@ -29,8 +29,10 @@ struct ThreadState {
   std::optional<ForwardInfo> backward_of;
   MemoryMeter meter;
   MaskCounter masks;
-  /// Used for Eager::kDetail, whose figures are exact.
-  StorageKeeper written;
+  /// Outputs of softmaxes: those of open chains, for which the recogniser has room for four.
+  StorageKeeper<16> probabilities;
+  /// Outputs of all hooked ops, more than the recogniser looks back on. For Eager::kDetail, whose figures are exact.
+  StorageKeeper<64> written;
   std::uint32_t hooked_calls = 0;
 };
 

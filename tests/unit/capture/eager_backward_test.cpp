@@ -19,6 +19,12 @@ Program& probability_gradient(Program& p) { return p.product(t({8, 5, 4}, 20), t
 Program& softmax_backward(Program& p) {
   return p.softmax_backward(t({2, 4, 5, 7}, 21), t({2, 4, 5, 7}, 4), t({2, 4, 5, 7}, 22));
 }
+/// What follows runs inside a backward pass.
+Program in_backward(bool detail = false) {
+  Program p(detail);
+  p.enter_backward();
+  return p;
+}
 /// A softmax backward over [2, 4, q, k] whose forward was seen.
 SoftmaxBackwardEvent of_known_forward(const Geometry& forward) {
   SoftmaxBackwardEvent event;
@@ -41,7 +47,7 @@ Program& query_gradient(Program& p, StorageId scores = 23) {
 
 /// What autograd runs for softmax(q @ kᵀ · s) @ v.
 Program backward() {
-  Program p;
+  Program p = in_backward();
   value_gradient(p);
   probability_gradient(p);
   softmax_backward(p);
@@ -63,7 +69,7 @@ TEST(EagerBackward, AllFourProductsCountTheirFlops) {
 
 TEST(EagerBackward, EqualDimsMakeEightTimesTheScoreProduct) {
   // X = B·H·Sq·Sk·D; 2X for each product.
-  Program p;
+  Program p = in_backward();
   p.product(turned(8, 16, 16, 4), t({8, 16, 8}, 20), t({8, 16, 8}, 30));
   p.product(t({8, 16, 8}, 20), turned(8, 16, 8, 5), t({8, 16, 16}, 21));
   p.softmax_backward(t({1, 8, 16, 16}, 21), t({1, 8, 16, 16}, 4), t({1, 8, 16, 16}, 22));
@@ -92,7 +98,7 @@ TEST(EagerBackward, OperandsAreThoseOfTheProducts) {
 
 TEST(EagerBackward, BroadcastOutputGradientDoesNotShrinkTheOutput) {
   // The gradient of out.sum() has stride 0.
-  Program p;
+  Program p = in_backward();
   p.product(strided({8, 5, 4}, {0, 0, 0}, 20), turned(8, 7, 4, 5), t({8, 5, 7}, 21));
   softmax_backward(p);
   key_gradient(p);
@@ -106,7 +112,7 @@ TEST(EagerBackward, ProbabilitiesNameTheForward) { EXPECT_EQ(backward().finished
 
 TEST(EagerBackward, QueryGradientMayComeFirst) {
   // baddbmm.
-  Program p;
+  Program p = in_backward();
   value_gradient(p);
   probability_gradient(p);
   softmax_backward(p);
@@ -117,7 +123,7 @@ TEST(EagerBackward, QueryGradientMayComeFirst) {
 }
 
 TEST(EagerBackward, DropoutBetweenProductAndSoftmaxBackwardIsLinkedByShape) {
-  Program p;
+  Program p = in_backward();
   p.product(turned(8, 5, 7, 6), t({8, 5, 4}, 20), t({8, 7, 4}, 30));  // the dropped-out P
   probability_gradient(p);
   p.softmax_backward(t({2, 4, 5, 7}, 24), t({2, 4, 5, 7}, 4), t({2, 4, 5, 7}, 22));
@@ -129,7 +135,7 @@ TEST(EagerBackward, DropoutBetweenProductAndSoftmaxBackwardIsLinkedByShape) {
 
 TEST(EagerBackward, EqualSizesAreToldApartByTheTransposedView) {
   // BERT with S = D = Dv = 6: every product is [8, 6, 6] @ [8, 6, 6].
-  Program p;
+  Program p = in_backward();
   p.product(turned(8, 6, 6, 4), t({8, 6, 6}, 20), t({8, 6, 6}, 30));
   p.product(t({8, 6, 6}, 20), turned(8, 6, 6, 5), t({8, 6, 6}, 21));
   p.softmax_backward(t({2, 4, 6, 6}, 21), t({2, 4, 6, 6}, 4), t({2, 4, 6, 6}, 22));
@@ -141,7 +147,7 @@ TEST(EagerBackward, EqualSizesAreToldApartByTheTransposedView) {
 }
 
 TEST(EagerBackward, FrozenQueriesEndWithTheNextSoftmaxBackward) {
-  Program p;
+  Program p = in_backward();
   value_gradient(p);
   probability_gradient(p);
   p.softmax_backward(of_known_forward({2, 4, 4, 5, 7, 3, 4}));
@@ -158,7 +164,7 @@ TEST(EagerBackward, FrozenQueriesEndWithTheNextSoftmaxBackward) {
 
 TEST(EagerBackward, FrozenKeysOfSquareShapesDoNotTakeTheNextLayersProducts) {
   // S = D = Dv = 6; only Q is trained, so dQ alone follows.
-  Program p;
+  Program p = in_backward();
   p.product(t({8, 6, 6}, 20), turned(8, 6, 6, 5), t({8, 6, 6}, 21));
   p.softmax_backward(of_known_forward({2, 4, 4, 6, 6, 6, 6}));
   p.product(t({8, 6, 6}, 23), t({8, 6, 6}, 2), t({8, 6, 6}, 32));
@@ -171,7 +177,7 @@ TEST(EagerBackward, FrozenKeysOfSquareShapesDoNotTakeTheNextLayersProducts) {
 }
 
 TEST(EagerBackward, FrozenValuesEndWithBothGradientsAndWithoutDv) {
-  Program p;
+  Program p = in_backward();
   probability_gradient(p);
   softmax_backward(p);
   key_gradient(p);
@@ -181,7 +187,7 @@ TEST(EagerBackward, FrozenValuesEndWithBothGradientsAndWithoutDv) {
 }
 
 TEST(EagerBackward, OpenBackwardEndsAtFlush) {
-  Program p;
+  Program p = in_backward();
   probability_gradient(p);
   p.softmax_backward(of_known_forward({2, 4, 4, 5, 7, 3, 4}));
   p.flush();
@@ -191,7 +197,7 @@ TEST(EagerBackward, OpenBackwardEndsAtFlush) {
 }
 
 TEST(EagerBackward, OneGradientWithoutAForwardIsProvenByItsStorage) {
-  Program p;
+  Program p = in_backward();
   probability_gradient(p);
   softmax_backward(p);
   query_gradient(p, 22);
@@ -201,7 +207,7 @@ TEST(EagerBackward, OneGradientWithoutAForwardIsProvenByItsStorage) {
 }
 
 TEST(EagerBackward, HandWrittenBackwardWithTransposedScoreGradientIsLinkedByStorage) {
-  Program p;
+  Program p = in_backward();
   value_gradient(p);
   probability_gradient(p);
   softmax_backward(p);
@@ -212,7 +218,7 @@ TEST(EagerBackward, HandWrittenBackwardWithTransposedScoreGradientIsLinkedByStor
 }
 
 TEST(EagerBackward, ClassifierSoftmaxBackwardWithoutProductIsNoAttention) {
-  Program p;
+  Program p = in_backward();
   softmax_backward(p);
   key_gradient(p);
   query_gradient(p);
@@ -221,7 +227,7 @@ TEST(EagerBackward, ClassifierSoftmaxBackwardWithoutProductIsNoAttention) {
 }
 
 TEST(EagerBackward, KnownForwardGivesIdLayerAndGeometry) {
-  Program p;
+  Program p = in_backward();
   value_gradient(p);
   probability_gradient(p);
   p.softmax_backward(of_known_forward({2, 4, 2, 5, 7, 3, 4}));
@@ -234,7 +240,7 @@ TEST(EagerBackward, KnownForwardGivesIdLayerAndGeometry) {
 }
 
 TEST(EagerBackward, SinkColumnIsPaddedBeforeAndDroppedAfter) {
-  Program p;
+  Program p = in_backward();
   value_gradient(p);
   probability_gradient(p);
   p.softmax_backward(t({2, 4, 5, 8}, 24), t({2, 4, 5, 8}, 4), t({2, 4, 5, 8}, 22));
@@ -245,7 +251,7 @@ TEST(EagerBackward, SinkColumnIsPaddedBeforeAndDroppedAfter) {
 }
 
 TEST(EagerBackward, GroupedEinsumIsLinked) {
-  Program p;
+  Program p = in_backward();
   p.product(turned(4, 15, 7, 4), t({4, 15, 4}, 20), t({4, 7, 4}, 30));
   p.product(t({4, 15, 4}, 20), turned(4, 7, 4, 5), t({4, 15, 7}, 21));
   p.softmax_backward(t({2, 2, 3, 5, 7}, 21), t({2, 2, 3, 5, 7}, 4), t({2, 2, 3, 5, 7}, 22));
@@ -272,6 +278,7 @@ TEST(EagerBackward, DebertaPositionScoresHaveTwoFurtherProductsEach) {
   p.softmax(t({2, 4, 6, 6}, 12), t({2, 4, 6, 6}, 4));
   p.product(t({8, 6, 6}, 4), t({8, 6, 3}, 5), t({8, 6, 3}, 6));
   // Backward: the position product's gradients come before those of Q and K.
+  p.enter_backward();
   p.product(turned(8, 6, 6, 4), t({8, 6, 3}, 20), t({8, 6, 3}, 30));
   p.product(t({8, 6, 3}, 20), turned(8, 6, 3, 5), t({8, 6, 6}, 21));
   p.softmax_backward(t({2, 4, 6, 6}, 21), t({2, 4, 6, 6}, 4), t({2, 4, 6, 6}, 22));
@@ -291,7 +298,7 @@ TEST(EagerBackward, ScoreSizedTensorsAreWrittenAndReadOnceByEachOp) {
 }
 
 TEST(EagerBackward, DetailCountsTheScaleOfTheScoreGradient) {
-  Program p(true);
+  Program p = in_backward(true);
   value_gradient(p);
   probability_gradient(p);
   softmax_backward(p);

@@ -74,9 +74,10 @@ class Program {
   }
   /// What follows runs inside a backward pass.
   Program& enter_backward() { return inside_backward_ = true, *this; }
+  Program& leave_backward() { return inside_backward_ = false, *this; }
   Program& softmax(const TensorView& in, const TensorView& out) { return softmax(in, out, in.dims - 1); }
   Program& softmax(const TensorView& in, const TensorView& out, int dim) {
-    recogniser.on_softmax({in, out, dim, span()});
+    recogniser.on_softmax({in, out, dim, span(), inside_backward_});
     return *this;
   }
   Program& softmax_backward(const TensorView& grad_out, const TensorView& output, const TensorView& grad_in) {

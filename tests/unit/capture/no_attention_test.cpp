@@ -45,6 +45,14 @@ TEST(NoAttention, ClassifierSoftmaxWithoutProductsIsNoAttention) {
   EXPECT_EQ(p.recogniser.unfinished(), 0U);
 }
 
+TEST(NoAttention, ProductOfABackwardPassIsNoScoreOfTheNextForward) {
+  Program p;
+  p.enter_backward().product(t({8, 5, 3}, 1), turned(8, 7, 3, 2), t({8, 5, 7}, 3));
+  p.leave_backward().softmax(t({2, 4, 5, 7}, 9), t({2, 4, 5, 7}, 4));
+  p.product(t({8, 5, 7}, 4), t({8, 7, 4}, 5), t({8, 5, 4}, 6));
+  EXPECT_EQ(p.calls(), 0U);
+}
+
 TEST(NoAttention, RotaryAnglesStartNoAttention) {
   // [B, D/2, 1] @ [B, 1, S], then a softmax of that very shape.
   Program p;

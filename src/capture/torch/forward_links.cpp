@@ -1,28 +1,29 @@
-#include "capture/forward_links.h"
+#include "capture/torch/forward_links.h"
 
 #include "capture/try_lock.h"
 
-namespace headscope::capture {
+namespace headscope::capture::torch {
 
 std::size_t ForwardLinks::bucket_of(StorageId saved) noexcept {
-  constexpr std::uint64_t kGolden = 0x9E3779B97F4A7C15ULL;  // Fibonacci hashing: spreads aligned addresses
-  constexpr int kShift = 52;
-  static_assert(kBuckets == std::size_t{1} << (64 - kShift));
-  return static_cast<std::size_t>((static_cast<std::uint64_t>(saved) * kGolden) >> kShift);
+  // The finaliser of splitmix64: addresses of equal distance must not crowd a few buckets.
+  std::uint64_t hash = saved;
+  hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9ULL;
+  hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBULL;
+  return static_cast<std::size_t>(hash ^ (hash >> 31)) % kBuckets;
 }
 
-void ForwardLinks::put(StorageId saved, const ForwardInfo& info) noexcept {
-  if (saved == 0) {
+void ForwardLinks::put(const WeakStorage& saved, const ForwardInfo& info) noexcept {
+  if (!saved.alive()) {
     return;
   }
-  auto& bucket = buckets_[bucket_of(saved)];
+  auto& bucket = buckets_[bucket_of(saved.id())];
   Entry* target = nullptr;
   for (Entry& entry : bucket) {
     const TryLock lock(entry.busy);
     if (!lock.owned()) {
       continue;
     }
-    if (entry.saved == saved || entry.saved == 0) {
+    if (entry.saved.id() == saved.id() || entry.saved.id() == 0) {
       target = &entry;
       break;
     }
@@ -50,7 +51,7 @@ std::optional<ForwardInfo> ForwardLinks::find(StorageId saved) const noexcept {
       if (!lock.owned()) {
         continue;
       }
-      if (entry.saved == saved) {
+      if (entry.saved.id() == saved) {
         return entry.info;
       }
       break;
@@ -59,4 +60,4 @@ std::optional<ForwardInfo> ForwardLinks::find(StorageId saved) const noexcept {
   return std::nullopt;
 }
 
-}  // namespace headscope::capture
+}  // namespace headscope::capture::torch

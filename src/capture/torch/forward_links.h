@@ -8,9 +8,10 @@
 #include <optional>
 
 #include "capture/tensor_view.h"
+#include "capture/torch/weak_storage.h"
 #include "records/attention_call.h"
 
-namespace headscope::capture {
+namespace headscope::capture::torch {
 
 /// What a backward needs to know of its forward.
 struct ForwardInfo {
@@ -26,14 +27,15 @@ struct ForwardInfo {
 };
 
 /// Finds the forward of a backward call by the storage that autograd saved for it (the output or the
-/// log-sum-exp of a fused op, the probabilities of an eager chain). That storage lives until its
-/// backward has run, so the last forward that announced an address is the right one.
+/// log-sum-exp of a fused op, the probabilities of an eager chain). Each entry holds its storage weakly, so
+/// that the address cannot come back for another tensor while the entry stands; the data is freed as ever.
 ///
 /// A table of fixed size that all threads share: a forward replaces the oldest entry of its bucket. An
 /// entry in use by another thread is skipped, never waited for: a link may be lost, no thread is held up.
 class ForwardLinks {
  public:
-  void put(StorageId saved, const ForwardInfo& info) noexcept;
+  /// Nothing happens without a storage, or when nobody keeps it any more.
+  void put(const WeakStorage& saved, const ForwardInfo& info) noexcept;
   [[nodiscard]] std::optional<ForwardInfo> find(StorageId saved) const noexcept;
 
  private:
@@ -42,7 +44,7 @@ class ForwardLinks {
 
   struct Entry {
     mutable std::atomic_flag busy;
-    StorageId saved = 0;
+    WeakStorage saved;
     ForwardInfo info;
   };
 
@@ -51,4 +53,4 @@ class ForwardLinks {
   std::array<std::array<Entry, kWays>, kBuckets> buckets_{};
 };
 
-}  // namespace headscope::capture
+}  // namespace headscope::capture::torch
