@@ -46,8 +46,13 @@ void fill_measures(const session::Collected& collected, Stats& stats) {
   if (collected.on_ns > 0) {
     const auto wall = static_cast<double>(collected.on_ns);
     stats.time.attention_share = static_cast<double>(stats.time.attention.count()) / wall;
+    stats.time.recompute_share = static_cast<double>(stats.time.recompute.count()) / wall;
     stats.diagnostics.overhead_share = static_cast<double>(stats.diagnostics.overhead.count()) / wall;
   }
+  if (stats.time.attention <= stats.time.wall) {
+    stats.time.outside_attention = stats.time.wall - stats.time.attention;
+  }
+  stats.steps = collected.series.points();
   stats.diagnostics.calls_failed = counters.failed_calls;
   stats.diagnostics.chains_unfinished = counters.unfinished_chains;
   stats.diagnostics.hook_errors = counters.hook_errors;
@@ -124,10 +129,10 @@ void AttentionProfiler::step() {
   impl.collector.step(impl.session);
 }
 
-void AttentionProfiler::reset() {
+void AttentionProfiler::reset(std::int64_t step_number) {
   Impl& impl = Impl::of(impl_);
   capture::torch::flush_this_thread();
-  impl.collector.reset(impl.session);
+  impl.collector.reset(impl.session, step_number);
 }
 
 Stats AttentionProfiler::get_stats() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "aggregate/sums.h"
 #include "aggregate/time_sums.h"
@@ -22,6 +23,7 @@ class RowSums {
   [[nodiscard]] std::uint64_t calls() const noexcept { return calls_; }
   [[nodiscard]] std::int64_t first_start_ns() const noexcept { return time_.first_start_ns(); }
   [[nodiscard]] Count time_ns() const noexcept { return time_.total_ns(); }
+  [[nodiscard]] std::optional<Count> flops() const noexcept { return flops_.value(); }
 
   /// Without calls every figure is absent.
   [[nodiscard]] Figures figures() const;

@@ -23,7 +23,6 @@ constexpr Absent kAbsentSections[] = {
     {"positions", "latency by sequence position is not collected by this version"},
     {"kv_cache", "cache objects are not observed by this version"},
     {"memory", "peaks are kept by row (peak_bytes); spikes are not collected by this version"},
-    {"steps", "figures are not kept step by step by this version"},
     {"stages", "stages are not labelled by this version"},
     {"requests", "requests are not labelled by this version"},
     {"roofline", "peaks of the device are not measured by this version"},
@@ -41,7 +40,7 @@ constexpr Absent kAbsentKeys[] = {
     {"attention_breakdown.fixed_cost_ns", "needs a calibration"},
     {"attention_breakdown.bound", "needs the roofline"},
     {"attention_breakdown.kernels", "needs device timing"},
-    {"time.gaps", "gaps between calls are not collected by this version"},
+    {"time.gaps.device_idle_ns", "needs device timing"},
     {"diagnostics.kernels_unmatched", "needs device timing"},
     {"diagnostics.records_dropped", "needs device timing"},
 };
@@ -129,6 +128,9 @@ Object meta_to_value(const Stats& stats) {
   }
   if (calls_absent(stats)) {
     sections.emplace_back("calls", "the option keep_calls is 0");
+  }
+  if (stats.steps.empty()) {
+    sections.emplace_back("steps", "no step has ended: call step() at the end of each");
   }
   return {
       {"headscope_version", text_or_null(stats.meta.headscope_version)},
@@ -244,12 +246,39 @@ Object to_value(const CallRow& row) {
   return out;
 }
 
+Object to_value(const StepPoint& point) {
+  return {
+      {"first_step", point.first_step},
+      {"last_step", point.last_step},
+      {"steps", point.steps},
+      {"wall_ns", point.wall},
+      {"calls", point.calls},
+      {"attention_ns", point.attention},
+      {"forward_ns", point.forward},
+      {"backward_ns", point.backward},
+      {"recompute_ns", point.recompute},
+      {"flops", point.flops},
+      {"bytes", point.bytes},
+      {"bytes_materialized", point.bytes_materialized},
+      {"peak_bytes", point.peak_bytes},
+  };
+}
+
 Object to_value(const TimeSection& time) {
   return {
-      {"wall_ns", time.wall},           {"steps", time.steps},
-      {"attention_ns", time.attention}, {"attention_share", time.attention_share},
-      {"forward_ns", time.forward},     {"backward_ns", time.backward},
-      {"recompute_ns", time.recompute}, {"gaps", Value()},
+      {"wall_ns", time.wall},
+      {"steps", time.steps},
+      {"attention_ns", time.attention},
+      {"attention_share", time.attention_share},
+      {"forward_ns", time.forward},
+      {"backward_ns", time.backward},
+      {"recompute_ns", time.recompute},
+      {"recompute_share", time.recompute_share},
+      {"gaps", Object{{"host_outside_attention_ns", time.outside_attention}, {"device_idle_ns", Value()}}},
+      {"hardware_flops", time.hardware_flops},
+      {"model_flops", time.model_flops},
+      {"recompute_flops_share", time.recompute_flops_share},
+      {"backward_recompute_flops_share", time.backward_recompute_flops_share},
   };
 }
 
@@ -297,6 +326,7 @@ Value to_value(const Stats& stats) {
       {"attention_breakdown", rows_to_value(stats.attention_breakdown)},
       {"heads", heads_absent(stats) ? Value() : Value(rows_to_value(stats.heads))},
       {"calls", calls_absent(stats) ? Value() : Value(rows_to_value(stats.calls))},
+      {"steps", stats.steps.empty() ? Value() : Value(rows_to_value(stats.steps))},
       {"time", to_value(stats.time)},
       {"diagnostics", to_value(stats.diagnostics)},
   };

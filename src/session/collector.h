@@ -16,6 +16,7 @@ namespace headscope::session {
 /// What a session holds at one moment.
 struct Collected {
   aggregate::Aggregate aggregate;
+  aggregate::StepSeries series;
   std::int64_t on_ns = 0;
   std::int64_t steps = 0;
   Counters counters;
@@ -60,7 +61,8 @@ class Collector final : public records::CallSink {
   void resume(Session& session) noexcept;
   /// Throws Error when stopped.
   void step(Session& session);
-  void reset(Session& session);
+  /// The step that begins has number `step_number`.
+  void reset(Session& session, std::int64_t step_number);
   [[nodiscard]] Collected collect(Session& session);
 
   /// Rings made so far, for tests of the bound.
