@@ -175,6 +175,63 @@ struct CallRow {
   friend bool operator==(const CallRow&, const CallRow&) = default;
 };
 
+/// Bytes of one purpose.
+struct MemoryPart {
+  /// "score_matrix", "mask", "kv_copy", "upcast", "gradient", "output" or "workspace" (the kernel's own buffers).
+  std::string cause;
+  std::int64_t bytes = 0;
+
+  friend bool operator==(const MemoryPart&, const MemoryPart&) = default;
+};
+
+/// The largest call of a row, or the largest copies of K, V and mask made for one (Eager::kDetail shows them).
+struct MemorySpike {
+  std::string layer;
+  std::optional<std::int64_t> layer_index;
+  std::string variant;
+  Direction direction = Direction::kForward;
+  std::int64_t step = 0;
+  /// Rise above the level at the call's start; of copies made before it, their size.
+  std::int64_t bytes = 0;
+  /// The largest of `parts`.
+  std::string cause;
+  /// What was allocated, by falling size. Parts may have followed each other in the same memory.
+  std::vector<MemoryPart> parts;
+
+  friend bool operator==(const MemorySpike&, const MemorySpike&) = default;
+};
+
+/// The largest peak of a layer's calls.
+struct LayerPeak {
+  std::string layer;
+  std::optional<std::int64_t> layer_index;
+  std::optional<std::int64_t> peak_bytes;
+
+  friend bool operator==(const LayerPeak&, const LayerPeak&) = default;
+};
+
+/// Peak of the whole scope on one device.
+struct DevicePeak {
+  std::string device;
+  /// The largest rise above the level at the profiler's start.
+  std::int64_t peak_bytes = 0;
+
+  friend bool operator==(const DevicePeak&, const DevicePeak&) = default;
+};
+
+/// Where memory went.
+struct MemorySection {
+  /// With Memory::kScope; empty otherwise.
+  std::vector<DevicePeak> devices;
+  /// Why `devices` are not, or not fully, known; empty when they are.
+  std::string incomplete;
+  std::vector<LayerPeak> layers;
+  /// At most 16, the largest first.
+  std::vector<MemorySpike> spikes;
+
+  friend bool operator==(const MemorySection&, const MemorySection&) = default;
+};
+
 /// A point of the series over steps: one step, or, of a long run, the sums over neighbouring ones.
 struct StepPoint {
   /// Steps are numbered from 0.
@@ -280,6 +337,7 @@ struct HEADSCOPE_EXPORT Stats {
   std::vector<CallRow> calls;
   /// One point a step, at most 512: in longer runs neighbours share one. Empty when no step ended.
   std::vector<StepPoint> steps;
+  MemorySection memory;
   TimeSection time;
   Diagnostics diagnostics;
 

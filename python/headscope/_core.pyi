@@ -1,6 +1,9 @@
 from typing import Any, Literal
 
 MAX_RUNNING: int
+
+def leave_memory_reports() -> bool: ...
+
 SCHEMA_VERSION: int
 
 class Error(RuntimeError):

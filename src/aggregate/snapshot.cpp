@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "aggregate/layer_table.h"
+#include "aggregate/memory_section.h"
 #include "aggregate/words.h"
 
 namespace headscope::aggregate {
@@ -226,6 +227,7 @@ void fill_stats(const Aggregate& aggregate, const LayerInfoOf& layer_info, Stats
   const LayerTable layers(aggregate, layer_info);
   fill_rows(aggregate, layers, stats);
   fill_heads(aggregate, layers, stats);
+  fill_memory(aggregate, layers, stats.memory);
   for (const KeptCall& kept : aggregate.kept_calls().in_order()) {
     stats.calls.push_back(to_call_row(kept, layers));
   }

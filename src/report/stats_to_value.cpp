@@ -22,7 +22,6 @@ struct Absent {
 constexpr Absent kAbsentSections[] = {
     {"positions", "latency by sequence position is not collected by this version"},
     {"kv_cache", "cache objects are not observed by this version"},
-    {"memory", "peaks are kept by row (peak_bytes); spikes are not collected by this version"},
     {"stages", "stages are not labelled by this version"},
     {"requests", "requests are not labelled by this version"},
     {"roofline", "peaks of the device are not measured by this version"},
@@ -68,6 +67,8 @@ std::string_view word(Memory memory) {
       return "off";
     case Memory::kCalls:
       return "calls";
+    case Memory::kScope:
+      return "scope";
   }
   return "unknown";
 }
@@ -119,6 +120,7 @@ Object to_value(const Options& options) {
 }
 
 bool heads_absent(const Stats& stats) { return stats.heads.empty() && !stats.meta.options.per_head; }
+bool memory_absent(const Stats& stats) { return stats.meta.options.memory == Memory::kOff; }
 bool calls_absent(const Stats& stats) { return stats.calls.empty() && stats.meta.options.keep_calls == 0; }
 
 Object meta_to_value(const Stats& stats) {
@@ -128,6 +130,9 @@ Object meta_to_value(const Stats& stats) {
   }
   if (calls_absent(stats)) {
     sections.emplace_back("calls", "the option keep_calls is 0");
+  }
+  if (memory_absent(stats)) {
+    sections.emplace_back("memory", "the option memory is off");
   }
   if (stats.steps.empty()) {
     sections.emplace_back("steps", "no step has ended: call step() at the end of each");
@@ -264,6 +269,49 @@ Object to_value(const StepPoint& point) {
   };
 }
 
+Object to_value(const LayerPeak& peak) {
+  return {{"layer", peak.layer}, {"layer_index", peak.layer_index}, {"peak_bytes", peak.peak_bytes}};
+}
+
+Object to_value(const DevicePeak& peak) { return {{"device", peak.device}, {"peak_bytes", peak.peak_bytes}}; }
+
+Object to_value(const MemorySpike& spike) {
+  Object parts;
+  for (const MemoryPart& part : spike.parts) {
+    parts.emplace_back(part.cause, part.bytes);
+  }
+  return {
+      {"layer", spike.layer},     {"layer_index", spike.layer_index},
+      {"variant", spike.variant}, {"direction", to_string(spike.direction)},
+      {"step", spike.step},       {"bytes", spike.bytes},
+      {"cause", spike.cause},     {"parts", std::move(parts)},
+  };
+}
+
+template <class Row>
+List rows_to_value(const std::vector<Row>& rows) {
+  List out;
+  out.reserve(rows.size());
+  for (const Row& row : rows) {
+    out.emplace_back(to_value(row));
+  }
+  return out;
+}
+
+Object to_value(const MemorySection& memory) {
+  Value peak;
+  if (!memory.devices.empty()) {
+    peak = std::ranges::max_element(memory.devices, {}, &DevicePeak::peak_bytes)->peak_bytes;
+  }
+  return {
+      {"peak_bytes", std::move(peak)},
+      {"devices", memory.devices.empty() ? Value() : Value(rows_to_value(memory.devices))},
+      {"incomplete", text_or_null(memory.incomplete)},
+      {"layers", rows_to_value(memory.layers)},
+      {"spikes", rows_to_value(memory.spikes)},
+  };
+}
+
 Object to_value(const TimeSection& time) {
   return {
       {"wall_ns", time.wall},
@@ -304,16 +352,6 @@ Object to_value(const Diagnostics& diagnostics) {
   };
 }
 
-template <class Row>
-List rows_to_value(const std::vector<Row>& rows) {
-  List out;
-  out.reserve(rows.size());
-  for (const Row& row : rows) {
-    out.emplace_back(to_value(row));
-  }
-  return out;
-}
-
 }  // namespace
 
 Value to_value(const Stats& stats) {
@@ -327,6 +365,7 @@ Value to_value(const Stats& stats) {
       {"heads", heads_absent(stats) ? Value() : Value(rows_to_value(stats.heads))},
       {"calls", calls_absent(stats) ? Value() : Value(rows_to_value(stats.calls))},
       {"steps", stats.steps.empty() ? Value() : Value(rows_to_value(stats.steps))},
+      {"memory", memory_absent(stats) ? Value() : Value(to_value(stats.memory))},
       {"time", to_value(stats.time)},
       {"diagnostics", to_value(stats.diagnostics)},
   };

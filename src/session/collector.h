@@ -56,6 +56,8 @@ class Collector final : public records::CallSink {
   /// No effect when stopped. Afterwards nothing of the collector refers to the session. Ends its pauses.
   void stop(Session& session) noexcept;
   [[nodiscard]] bool running(const Session& session) noexcept;
+  /// Running and not paused.
+  [[nodiscard]] bool on(const Session& session) noexcept;
   /// Pauses nest. Neither has an effect when stopped.
   void pause(Session& session) noexcept;
   void resume(Session& session) noexcept;

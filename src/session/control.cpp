@@ -93,6 +93,11 @@ bool Collector::running(const Session& session) noexcept {
   return session.running();
 }
 
+bool Collector::on(const Session& session) noexcept {
+  const std::lock_guard lock(control_);
+  return session.on_since_ns.has_value();
+}
+
 void Collector::pause(Session& session) noexcept {
   const std::lock_guard lock(control_);
   if (session.running() && session.pauses++ == 0) {

@@ -19,8 +19,8 @@ Value row_of(const AttentionRow& row) {
 TEST(StatsToValue, SectionsThatAreNotMadeAreNullWithAReason) {
   const Value stats = to_value(Stats{});
   const Value reasons = member(member(stats, "meta"), "absent_sections");
-  for (const char* section : {"positions", "kv_cache", "memory", "stages", "requests", "roofline", "patterns",
-                              "tolerance", "replay", "comparison", "recommendations"}) {
+  for (const char* section : {"positions", "kv_cache", "stages", "requests", "roofline", "patterns", "tolerance",
+                              "replay", "comparison", "recommendations"}) {
     EXPECT_TRUE(has_member(stats, section)) << section;
     EXPECT_TRUE(member(stats, section).is_null()) << section;
     EXPECT_FALSE(member(reasons, section).is_null()) << section;
@@ -146,9 +146,12 @@ TEST(StatsToJson, EveryKeyIsInTheSchema) {
   Stats stats = a_small_model();
   stats.calls.emplace_back();
   stats.steps.emplace_back();
+  stats.memory.devices.emplace_back();
+  stats.memory.layers.emplace_back();
+  stats.memory.spikes.push_back({.parts = {{"upcast", 1}}});
   const Value value = to_value(stats);
   expect_documented(value, documentation);
-  for (const char* section : {"meta", "time", "diagnostics"}) {
+  for (const char* section : {"meta", "memory", "time", "diagnostics"}) {
     expect_documented(member(value, section), documentation);
   }
   for (const char* section : {"attention_breakdown", "heads", "calls", "steps"}) {
@@ -157,6 +160,10 @@ TEST(StatsToJson, EveryKeyIsInTheSchema) {
   }
   expect_documented(member(member(value, "meta"), "options"), documentation);
   expect_documented(member(member(value, "time"), "gaps"), documentation);
+  for (const char* list : {"devices", "layers", "spikes"}) {
+    const Value rows = member(member(value, "memory"), list);
+    expect_documented(std::get<Value::List>(rows.data()).front(), documentation);
+  }
 }
 
 }  // namespace
