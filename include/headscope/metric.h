@@ -16,7 +16,7 @@ namespace headscope {
 /// has an entry too: it reads null.
 struct Metric {
   std::string_view id;           ///< key in JSON
-  std::string_view unit;         ///< "ns", "bytes", "FLOP", "GB/s", "FLOP/byte", "TFLOP/s", ""
+  std::string_view unit;         ///< of the value: "ns", "bytes", "FLOP/byte"; "" for a count
   std::string_view heading;      ///< column heading of the text table; empty: not in the table
   std::string_view description;  ///< one sentence; the formula is in docs/metrics.md
   /// Of the figure itself, unless the row says otherwise.

@@ -31,7 +31,7 @@ enum class Arg : std::uint8_t {
   kKey,
   kValue,
   kMask,
-  kCausal,    ///< bool
+  kCausal,    ///< bool, or an integer that is not 0
   kMaskType,  ///< int: 0 none, 1 causal upper-left, 2 causal lower-right
   kWindowLeft,
   kWindowRight,

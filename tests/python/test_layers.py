@@ -6,7 +6,6 @@ import copy
 import io
 import pickle
 import threading
-import time
 
 import pytest
 import torch
@@ -323,31 +322,3 @@ def test_checkpointed_module_is_named_in_its_recompute():
 
     rows = {row["direction"]: row["layer"] for row in profiler.get_stats().rows()}
     assert rows == dict.fromkeys(("forward", "recompute", "backward"), "blocks.0")
-
-
-def test_hooks_cost_a_few_microseconds_a_call():
-    class Nothing(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.num_heads = 1
-            self.qkv = nn.Identity()
-
-        def forward(self, x):
-            return x
-
-    def seconds(module: nn.Module) -> float:
-        best = float("inf")
-        for _ in range(7):
-            begin = time.perf_counter()
-            for _ in range(2000):
-                module(x)
-            best = min(best, time.perf_counter() - begin)
-        return best / 2000
-
-    module, x = Nothing(), torch.zeros(1)
-    plain = seconds(module)
-    with AttentionProfiler(module):
-        hooked = seconds(module)
-
-    # About 2 µs where it was measured; the limit leaves room for slow and shared machines.
-    assert hooked - plain < 20e-6
