@@ -1,8 +1,10 @@
 #include "headscope/profiler.h"
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "aggregate/snapshot.h"
 #include "aggregate/words.h"
@@ -113,6 +115,8 @@ class AttentionProfiler::Impl {
   session::Session session;
   session::Collector& collector;
   capture::torch::ScopeMemory scope_memory;
+  std::mutex order_mutex;
+  std::vector<std::uint32_t> order;  ///< of name_by_order
 };
 
 AttentionProfiler::AttentionProfiler(const Options& options) : impl_(std::make_unique<Impl>(options)) {
@@ -162,6 +166,12 @@ void AttentionProfiler::reset(std::int64_t step_number) {
   impl.scope_memory.reset();
 }
 
+void AttentionProfiler::name_by_order(std::vector<std::uint32_t> layers) {
+  Impl& impl = Impl::of(impl_);
+  const std::lock_guard lock(impl.order_mutex);
+  impl.order = std::move(layers);
+}
+
 Stats AttentionProfiler::get_stats() const {
   Impl& impl = Impl::of(impl_);
   capture::torch::flush_this_thread();
@@ -174,7 +184,10 @@ Stats AttentionProfiler::get_stats() const {
   stats.diagnostics.device_timing_mode = "host";
   stats.diagnostics.device_timing_reason = "this build reads no device clock; ops on a GPU are timed on the host";
   stats.diagnostics.not_observable = capture::torch::not_observable();
-  aggregate::fill_stats(collected.aggregate, &capture::layer_info, stats);
+  {
+    const std::lock_guard lock(impl.order_mutex);
+    aggregate::fill_stats(collected.aggregate, &capture::layer_info, stats, impl.order);
+  }
   fill_measures(collected, stats);
   fill_scope_memory(impl.session.options, impl.scope_memory, stats.memory);
   return stats;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "headscope/export.h"
 #include "headscope/options.h"
@@ -45,6 +46,10 @@ class HEADSCOPE_EXPORT AttentionProfiler {
   void step();
   /// Forgets everything collected. Steps are numbered from `step_number` on.
   void reset(std::int64_t step_number = 0);
+
+  /// The model's layers (handles of intern_layer) in the order in which it runs them. Names calls that reach no
+  /// LayerScope, as in compiled code, where all calls are unnamed and make whole passes through these layers.
+  void name_by_order(std::vector<std::uint32_t> layers);
 
   /// A snapshot; also valid while running and while other threads run attention.
   [[nodiscard]] Stats get_stats() const;

@@ -86,6 +86,8 @@ struct Figures {
 struct AttentionRow : Figures {
   std::string layer;
   std::optional<std::int64_t> layer_index;
+  /// The layer was named by the order of its calls (AttentionProfiler::name_by_order): estimated.
+  bool layer_by_order = false;
   std::string variant;
   std::string op;
   Phase phase = Phase::kUnknown;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from threading import get_ident
 from typing import Any
 
@@ -26,7 +27,7 @@ _pop_layer = core.pop_layer
 class _Label:
     """The layer of one module while its hooks are attached, and which threads are inside."""
 
-    __slots__ = ("closed", "cross_layer", "entered", "layer", "other")
+    __slots__ = ("closed", "cross_layer", "entered", "layer", "other", "ran")
 
     def __init__(self, layer: int, cross_layer: int, other: OtherSequence | None) -> None:
         self.layer = layer
@@ -34,6 +35,7 @@ class _Label:
         self.other = other
         self.entered: list[int] = []
         self.closed = False
+        self.ran = False
 
 
 class _Hook:
@@ -60,6 +62,7 @@ class _Enter(_Hook):
         label = self.label
         if label.closed:
             return
+        label.ran = True
         label.entered.append(get_ident())
         _push_layer(label.layer)
 
@@ -75,6 +78,7 @@ class _EnterByCall(_Hook):
         label = self.label
         if label.closed:
             return
+        label.ran = True
         label.entered.append(get_ident())
         _push_layer(label.cross_layer if _reads_other(label.other, args, kwargs) else label.layer)
 
@@ -110,6 +114,7 @@ class _NamedForward:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_compiling() or self.label.closed:
             return self.forward(*args, **kwargs)
+        self.label.ran = True
         _push_layer(self.label.layer)
         try:
             return self.forward(*args, **kwargs)
@@ -163,6 +168,12 @@ class LayerHooks:
         leave.handle = module.register_forward_hook(leave, always_call=True)
         self._after.append((label, leave.handle))
 
+    def order_of_compiled_code(self) -> list[int]:
+        """Labels of the modules in the order of the model, where all that ran of it was compiled, else none."""
+        if not _compiler_ran() or any(label.ran for label in self._labels):
+            return []
+        return [label.layer for label in self._labels]
+
     def remove(self) -> None:
         """Detaches. A module that a thread is inside of right now detaches when that thread leaves it."""
         for label in self._labels:
@@ -174,6 +185,11 @@ class LayerHooks:
                 handle.remove()
         for forward in self._forwards:
             forward.restore()
+
+
+def _compiler_ran() -> bool:
+    dynamo = sys.modules.get("torch._dynamo")
+    return dynamo is not None and bool(dynamo.utils.counters["frames"])
 
 
 def _reads_other(other: OtherSequence | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -81,6 +81,7 @@ class AttentionProfiler:
         self._lock = threading.RLock()
         self._entered = 0
         self._hooks: LayerHooks | None = None
+        self._layers: LayerHooks | None = None  # the last, also once removed
 
     @property
     def running(self) -> bool:
@@ -91,7 +92,7 @@ class AttentionProfiler:
         """Starts, or continues after `stop()`. No effect while running. Raises Error when 16 profilers run."""
         with self._lock:
             if self._hooks is None and self._model is not None:
-                self._hooks = LayerHooks(self._model)
+                self._hooks = self._layers = LayerHooks(self._model)
             try:
                 self._core.start()
             except BaseException:
@@ -141,6 +142,8 @@ class AttentionProfiler:
 
     def get_stats(self) -> Stats:
         """A snapshot of what was collected so far; also valid while running, and before the first start."""
+        if self._layers is not None:
+            self._core.name_by_order(self._layers.order_of_compiled_code())
         return Stats(self._core.get_stats())
 
     def assert_budget(self, budget: Budget | None = None, **limits: Any) -> None:

@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include <pybind11/stl.h>
+
 #include "bindings.h"
 
 namespace headscope::python {
@@ -33,6 +35,7 @@ void bind_profiler(py::module_& module) {
       .def("resume", &AttentionProfiler::resume, Unlocked())
       .def("step", &AttentionProfiler::step, Unlocked())
       .def("reset", &AttentionProfiler::reset, py::arg("step_number") = 0, Unlocked())
+      .def("name_by_order", &AttentionProfiler::name_by_order, Unlocked())
       .def("get_stats", &AttentionProfiler::get_stats, Unlocked())
       .def_property_readonly("running", &AttentionProfiler::running);
   module.def("leave_memory_reports", &leave_memory_reports);

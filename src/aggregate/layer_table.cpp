@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,6 +25,18 @@ LayerTable::Layer describe(LayerKey key, const LayerInfoOf& layer_info) {
   return {.name = "attention[*]"};
 }
 
+/// True when the unnamed calls of `aggregate` are whole passes through `layers` layers, and the only calls.
+bool is_whole_passes(const Aggregate& aggregate, std::size_t layers) {
+  std::set<std::uint32_t> numbers;
+  for (const auto& slot : aggregate.rows().slots()) {
+    if (slot->key.layer.kind != LayerKey::Kind::kNumber) {
+      return false;
+    }
+    numbers.insert(slot->key.layer.value);
+  }
+  return layers > 0 && !numbers.empty() && numbers.size() % layers == 0 && *numbers.rbegin() + 1 == numbers.size();
+}
+
 // A layer under one name, whatever the number of labels.
 struct Named {
   std::int64_t first_start_ns = std::numeric_limits<std::int64_t>::max();
@@ -35,12 +48,18 @@ struct Named {
 
 }  // namespace
 
-LayerTable::LayerTable(const Aggregate& aggregate, const LayerInfoOf& layer_info) {
+LayerTable::LayerTable(const Aggregate& aggregate, const LayerInfoOf& layer_info,
+                       std::span<const std::uint32_t> order_of_model) {
+  const bool by_order = is_whole_passes(aggregate, order_of_model.size());
   std::map<std::string, Named> named;
   const auto meet = [&](LayerKey key, std::int64_t first_start_ns) {
     const auto [place, added] = layers_.try_emplace(key);
     if (added) {
-      place->second = describe(key, layer_info);
+      const bool takes_name = by_order && key.kind == LayerKey::Kind::kNumber;
+      place->second =
+          takes_name ? describe({LayerKey::Kind::kLabel, order_of_model[key.value % order_of_model.size()]}, layer_info)
+                     : describe(key, layer_info);
+      place->second.by_order = takes_name;
     }
     const Layer& layer = place->second;
     Named& name = named[layer.name];

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "aggregate/aggregate.h"
@@ -17,11 +18,15 @@ class LayerTable {
     std::string name;
     std::optional<std::int64_t> index{};
     std::optional<std::int64_t> model_kv_heads{};
+    /// Named by the order of its calls.
+    bool by_order = false;
     /// All labels with this name, and nothing else, share it; rows sort by it.
     std::int64_t rank = 0;
   };
 
-  LayerTable(const Aggregate& aggregate, const LayerInfoOf& layer_info);
+  /// `order`: labels of the model's layers in the order in which it runs them. Unnamed calls take their names, if no
+  /// call has a name and their numbers are those of whole passes through the model.
+  LayerTable(const Aggregate& aggregate, const LayerInfoOf& layer_info, std::span<const std::uint32_t> order);
 
   /// Of a layer that has a row, heads or a kept call in the aggregate.
   [[nodiscard]] const Layer& of(LayerKey key) const { return layers_.at(key); }

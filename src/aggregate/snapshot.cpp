@@ -36,6 +36,7 @@ AttentionRow to_row(const MergedRow& merged) {
   merged.sums.describe(row);
   row.layer = merged.layer->name;
   row.layer_index = merged.layer->index;
+  row.layer_by_order = merged.layer->by_order;
   row.variant = merged.key.op->variant;
   row.op = merged.key.op->name;
   row.phase = merged.key.phase;
@@ -223,8 +224,9 @@ CallRow to_call_row(const KeptCall& kept, const LayerTable& layers) {
 
 }  // namespace
 
-void fill_stats(const Aggregate& aggregate, const LayerInfoOf& layer_info, Stats& stats) {
-  const LayerTable layers(aggregate, layer_info);
+void fill_stats(const Aggregate& aggregate, const LayerInfoOf& layer_info, Stats& stats,
+                std::span<const std::uint32_t> order) {
+  const LayerTable layers(aggregate, layer_info, order);
   fill_rows(aggregate, layers, stats);
   fill_heads(aggregate, layers, stats);
   fill_memory(aggregate, layers, stats.memory);

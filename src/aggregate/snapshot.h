@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 
 #include "aggregate/aggregate.h"
 #include "headscope/annotate.h"
@@ -17,7 +18,8 @@ using LayerInfoOf = std::function<const LayerInfo*(std::uint32_t label)>;
 ///
 /// Rows are in the order of layer_index, layer, direction, variant, phase, then the rest of the row's key.
 /// layer_index is LayerInfo's, else the number of an unnamed layer, else the order of first appearance among all
-/// layers; `attention[*]` has none and comes last. Labels with the same name are one layer.
-void fill_stats(const Aggregate& aggregate, const LayerInfoOf& layer_info, Stats& stats);
+/// layers; `attention[*]` has none and comes last. Labels with the same name are one layer. `order`: see LayerTable.
+void fill_stats(const Aggregate& aggregate, const LayerInfoOf& layer_info, Stats& stats,
+                std::span<const std::uint32_t> order = {});
 
 }  // namespace headscope::aggregate

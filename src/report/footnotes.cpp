@@ -103,6 +103,14 @@ void note_masks(const Stats& stats, Notes& notes) {
   }
 }
 
+void note_layer_names(const Stats& stats, Notes& notes) {
+  if (std::ranges::any_of(stats.attention_breakdown, &AttentionRow::layer_by_order)) {
+    notes.emplace_back(
+        "layers are named by the order of the model's attention modules, since no module hook ran (compiled code): "
+        "estimated");
+  }
+}
+
 void note_fallbacks(const Stats& stats, Notes& notes) {
   const auto reasons =
       layers_by(stats, [](const AttentionRow& row) { return row.fallback_reason.value_or(std::string()); });
@@ -147,6 +155,7 @@ std::vector<std::string> footnotes(const Stats& stats) {
   note_provenance(stats, notes);
   note_clock(stats, notes);
   note_mixed_time(stats, notes);
+  note_layer_names(stats, notes);
   note_masks(stats, notes);
   note_fallbacks(stats, notes);
   note_not_observable(stats, notes);

@@ -163,6 +163,7 @@ Object to_value(const AttentionRow& row) {
   Object out{
       {"layer", row.layer},
       {"layer_index", row.layer_index},
+      {"layer_provenance", row.layer_by_order ? Value(to_string(Provenance::kEstimated)) : Value()},
       {"variant", row.variant},
       {"op", row.op},
       {"phase", to_string(row.phase)},

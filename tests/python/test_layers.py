@@ -322,3 +322,20 @@ def test_checkpointed_module_is_named_in_its_recompute():
 
     rows = {row["direction"]: row["layer"] for row in profiler.get_stats().rows()}
     assert rows == dict.fromkeys(("forward", "recompute", "backward"), "blocks.0")
+
+
+def test_compiled_model_is_named_by_the_order_of_its_modules(private_cache):
+    model, x = Tower(FusedAttention(), FusedAttention()), torch.randn(1, 8, 32)
+    compiled = torch.compile(model, fullgraph=True)
+    compiled(x).sum().backward()
+
+    with AttentionProfiler(model) as prof:
+        for _ in range(2):
+            compiled(x).sum().backward()
+
+    rows = prof.get_stats().attention_breakdown
+    names = [found.name for found in find_attention(model)]
+    assert sorted({(row["layer"], row["direction"], row["calls"]) for row in rows}) == sorted(
+        (name, direction, 2) for name in names for direction in ("forward", "backward")
+    )
+    assert {row["layer_provenance"] for row in rows} == {"estimated"}

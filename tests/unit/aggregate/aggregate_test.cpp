@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -51,6 +52,42 @@ TEST(Aggregate, WithoutCallsTheTotalIsAbsentNotZero) { EXPECT_EQ(stats_of({}).to
 TEST(Aggregate, SumsFlopsOverTheCallsOfARow) {
   const Stats stats = stats_of({a_call().shape(1, 12, 64, 64), a_call().shape(1, 12, 64, 64)});
   EXPECT_EQ(stats.attention_breakdown.at(0).flops, Count{2 * 12'582'912});
+}
+
+std::vector<std::string> layers_by_order(std::initializer_list<LayerKey> seen) {
+  Aggregate aggregate{Wanted{}};
+  for (const LayerKey layer : seen) {
+    add(aggregate, a_call().shape(1, 1, 2, 4), layer);
+  }
+  const LayerInfo first{.name = "first", .index = 0};
+  const LayerInfo second{.name = "second", .index = 1};
+  Stats stats;
+  const std::vector<std::uint32_t> order{7, 8};
+  fill_stats(aggregate, [&](std::uint32_t handle) { return handle == 7 ? &first : &second; }, stats, order);
+  std::vector<std::string> layers;
+  for (const AttentionRow& row : stats.attention_breakdown) {
+    layers.push_back(row.layer + (row.layer_by_order ? "~" : "") + std::to_string(row.calls));
+  }
+  return layers;
+}
+
+TEST(Aggregate, UnnamedCallsOfWholePassesTakeTheModelsNames) {
+  using Layers = std::vector<std::string>;
+  EXPECT_EQ(layers_by_order({number(0), number(1)}), (Layers{"first~1", "second~1"}));
+  EXPECT_EQ(layers_by_order({number(0), number(1), number(2), number(3)}), (Layers{"first~2", "second~2"}));
+}
+
+TEST(Aggregate, CallsThatAreNoWholePassesStayNumbered) {
+  using Layers = std::vector<std::string>;
+  EXPECT_EQ(layers_by_order({number(0)}), (Layers{"attention[0]1"}));
+  EXPECT_EQ(layers_by_order({number(0), number(2)}), (Layers{"attention[0]1", "attention[2]1"}));
+}
+
+TEST(Aggregate, CallsBesideNamedOnesStayNumbered) {
+  using Layers = std::vector<std::string>;
+  Layers layers = layers_by_order({label(7), number(0), number(1)});
+  std::ranges::sort(layers);
+  EXPECT_EQ(layers, (Layers{"attention[0]1", "attention[1]1", "first1"}));
 }
 
 TEST(Aggregate, ModelFlopsLeaveOutWhatWasComputedAgain) {
