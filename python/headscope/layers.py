@@ -170,7 +170,7 @@ class LayerHooks:
 
     def order_of_compiled_code(self) -> list[int]:
         """Labels of the modules in the order of the model, where all that ran of it was compiled, else none."""
-        if not _compiler_ran() or any(label.ran for label in self._labels):
+        if not _compiler_was_used() or any(label.ran for label in self._labels):
             return []
         return [label.layer for label in self._labels]
 
@@ -187,9 +187,10 @@ class LayerHooks:
             forward.restore()
 
 
-def _compiler_ran() -> bool:
-    dynamo = sys.modules.get("torch._dynamo")
-    return dynamo is not None and bool(dynamo.utils.counters["frames"])
+def _compiler_was_used() -> bool:
+    # torch imports the module with the first torch.compile; the table names the backends that were asked for.
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    return frames is not None and bool(getattr(frames, "cached_backends", True))
 
 
 def _reads_other(other: OtherSequence | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import torch.autograd.profiler as autograd_profiler
+import torch.autograd.profiler
 
 from headscope._native import core
 
@@ -15,9 +15,9 @@ def make_way_for_torch_profiler() -> None:
 
     Wraps the one function by which torch.profiler, torch.autograd.profiler and emit_nvtx start. Idempotent.
     """
-    enable = autograd_profiler._enable_profiler
-    if not isinstance(enable, _EnableProfiler):
-        autograd_profiler._enable_profiler = _EnableProfiler(enable)
+    starting: Any = torch.autograd.profiler
+    if not isinstance(starting._enable_profiler, _EnableProfiler):
+        starting._enable_profiler = _EnableProfiler(starting._enable_profiler)
 
 
 class _EnableProfiler:
