@@ -7,6 +7,7 @@
 #include "headscope/metric.h"
 #include "headscope/report.h"
 #include "report/footnotes.h"
+#include "report/layer_names.h"
 #include "report/number_text.h"
 #include "report/row_tables.h"
 #include "report/text_table.h"
@@ -94,6 +95,23 @@ std::string time_line(const TimeSection& time) {
   return join(parts, " · ");
 }
 
+/// The largest rise of memory in a call, and why; empty when none was measured.
+std::string memory_line(const MemorySection& memory) {
+  std::vector<std::string> parts;
+  if (!memory.spikes.empty()) {
+    const MemorySpike& spike = memory.spikes.front();
+    std::string cause = spike.cause;
+    std::ranges::replace(cause, '_', ' ');
+    parts.push_back("largest rise of memory " + report::si(static_cast<double>(spike.bytes), "B") + " in " +
+                    report::shorten_middle(report::valid_utf8(spike.layer), 32) + " (" + spike.variant + ", " +
+                    std::string(to_string(spike.direction)) + "), mostly " + cause);
+  }
+  for (const DevicePeak& peak : memory.devices) {
+    parts.push_back("scope peak on " + peak.device + " " + report::si(static_cast<double>(peak.peak_bytes), "B"));
+  }
+  return join(parts, " · ");
+}
+
 void append_table(std::string& out, report::TextTable table, std::size_t width) {
   const report::FittedTable fitted = report::fit(std::move(table), width);
   out += '\n';
@@ -131,6 +149,9 @@ std::string to_text(const Stats& stats, const TextOptions& options) {
   }
   append_wrapped(out, summary(stats), options.width, "  ");
   append_wrapped(out, time_line(stats.time), options.width, "  ");
+  if (const std::string line = memory_line(stats.memory); !line.empty()) {
+    append_wrapped(out, line, options.width, "  ");
+  }
   append_table(out, report::layer_table(stats, options.max_rows), options.width);
   if (!options.heads_of.empty()) {
     append_heads(out, stats, options);

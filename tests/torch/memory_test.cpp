@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <ATen/Context.h>
+#include <ATen/ThreadLocalState.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <thread>
+#include <vector>
 
 #include "headscope/headscope.h"
 #include "torch/attend.h"
@@ -120,6 +124,104 @@ TEST(Memory, SlotIsEmptyAfterACallThatRaised) {
   const AttentionProfiler profiler;
   EXPECT_ANY_THROW(attend_wrongly());
   EXPECT_EQ(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE), nullptr);
+}
+
+/// What an allocator of a GPU tells.
+void report_gpu_allocation(std::int64_t bytes, c10::DeviceIndex index = 0) {
+  c10::reportMemoryUsageToProfiler(nullptr, bytes, 0, 0, c10::Device(c10::kCUDA, index));
+}
+
+at::Tensor attend_with_a_buffer_on_another_device(const at::Tensor& q, const at::Tensor& /*k*/,
+                                                  const at::Tensor& /*v*/) {
+  report_gpu_allocation(1 << 20);
+  return q.clone();
+}
+
+TORCH_LIBRARY(headscope_memory_test, library) {
+  library.def("attend(Tensor query, Tensor key, Tensor value) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(headscope_memory_test, CPU, library) {
+  library.impl("attend", attend_with_a_buffer_on_another_device);
+}
+
+TEST(Memory, AllocationsOnAnotherDeviceAreNoneOfTheCalls) {
+  AttentionOpSpec spec;
+  spec.op = "headscope_memory_test::attend";
+  spec.variant = "mine";
+  register_attention_op(spec);
+  const auto op = c10::Dispatcher::singleton()
+                      .findSchemaOrThrow("headscope_memory_test::attend", "")
+                      .typed<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&)>();
+  const at::Tensor x = some_heads();
+  const AttentionProfiler profiler;
+  op.call(x, x, x);
+  EXPECT_EQ(profiler.get_stats().total.peak_bytes, 2 * 4 * 8 * 4);
+}
+
+TEST(ScopeMemory, EachDeviceHasItsPeak) {
+  const AttentionProfiler profiler{{.memory = Memory::kScope}};
+  report_gpu_allocation(300, 1);
+  report_gpu_allocation(-300, 1);
+  report_gpu_allocation(200, 1);
+  const std::vector<DevicePeak> devices = profiler.get_stats().memory.devices;
+  ASSERT_EQ(devices.size(), 2U);
+  EXPECT_EQ(devices[0].device, "cpu");
+  EXPECT_EQ(devices[1], (DevicePeak{.device = "cuda:1", .peak_bytes = 300}));
+}
+
+TEST(ScopeMemory, SlotIsEmptyAfterTheScope) {
+  {
+    const AttentionProfiler profiler{{.memory = Memory::kScope}};
+  }
+  EXPECT_EQ(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE), nullptr);
+}
+
+TEST(ScopeMemory, SlotIsEmptyAfterNestedScopesThatEndInAnyOrder) {
+  AttentionProfiler outer{{.memory = Memory::kScope}};
+  AttentionProfiler inner{{.memory = Memory::kScope}};
+  outer.stop();
+  EXPECT_NE(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE), nullptr);
+  inner.stop();
+  EXPECT_EQ(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE), nullptr);
+}
+
+TEST(ScopeMemory, AnotherProfilersSlotIsLeftAloneAndSaid) {
+  auto counter = std::make_shared<Counter>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, counter);
+  const AttentionProfiler profiler{{.memory = Memory::kScope}};
+  at::ones({100});
+  EXPECT_EQ(counter->allocated(), 400);
+  EXPECT_NE(profiler.get_stats().memory.incomplete, "");
+}
+
+TEST(ScopeMemory, OtherThreadsAreNotCounted) {
+  const AttentionProfiler profiler{{.memory = Memory::kScope}};
+  std::thread([] { at::ones({100}); }).join();
+  EXPECT_EQ(profiler.get_stats().memory.devices.at(0).peak_bytes, 0);
+}
+
+TEST(ScopeMemory, ThreadsThatInheritTheSlotCountTogether) {
+  const AttentionProfiler profiler{{.memory = Memory::kScope}};
+  const at::ThreadLocalState state;
+  const auto allocate = [&state] {
+    const at::ThreadLocalStateGuard guard(state);
+    for (int i = 0; i < 10'000; ++i) {
+      report_gpu_allocation(1);
+    }
+  };
+  std::thread first(allocate);
+  std::thread second(allocate);
+  first.join();
+  second.join();
+  EXPECT_EQ(profiler.get_stats().memory.devices.at(1).peak_bytes, 20'000);
+}
+
+TEST(ScopeMemory, LeavesTheSlotToAProfilerThatAsks) {
+  const AttentionProfiler profiler{{.memory = Memory::kScope}};
+  EXPECT_TRUE(leave_memory_reports());
+  EXPECT_EQ(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE), nullptr);
+  EXPECT_FALSE(leave_memory_reports());
+  EXPECT_NE(profiler.get_stats().memory.incomplete, "");
 }
 
 TEST(Memory, OtherDebugInfoOfTheThreadSurvivesACall) {

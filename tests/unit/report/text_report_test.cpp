@@ -101,5 +101,26 @@ TEST(ShapeText, OtherValueDimIsSaid) {
   EXPECT_EQ(shape_text(row), "1×4×16→16×24/12");
 }
 
+TEST(TextReport, LargestRiseOfMemoryNamesItsLayerAndCause) {
+  Stats stats = stats_of({a_row("a")});
+  stats.memory.spikes.push_back(
+      {.layer = "model.layers.2.self_attn", .variant = "sdpa_math", .bytes = 33'554'432, .cause = "score_matrix"});
+  EXPECT_THAT(to_text(stats),
+              HasSubstr("largest rise of memory 33.6 MB in model.layers.2.self_attn (sdpa_math, forward), "
+                        "mostly score matrix\n"));
+}
+
+TEST(TextReport, PeakOfTheScopeIsSaidPerDevice) {
+  Stats stats = stats_of({a_row("a")});
+  stats.memory.devices.push_back({.device = "cpu", .peak_bytes = 2'000'000});
+  EXPECT_THAT(to_text(stats), HasSubstr("scope peak on cpu 2.00 MB"));
+}
+
+TEST(TextReport, ShareOfRecomputedFlopsIsSaid) {
+  Stats stats = stats_of({a_row("a")});
+  stats.time.recompute_flops_share = 0.25;
+  EXPECT_THAT(to_text(stats), HasSubstr("25.0% of FLOPs recomputed"));
+}
+
 }  // namespace
 }  // namespace headscope::report
