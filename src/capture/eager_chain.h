@@ -40,6 +40,7 @@ struct EagerChain {
   EagerProduct product;
   ScoreLayout layout;
   StorageId probabilities = 0;
+  std::uint32_t label = 0;  ///< of the layer in which the softmax ran
 
   [[nodiscard]] EagerWork& work() noexcept { return product.work; }
 };

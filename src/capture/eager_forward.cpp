@@ -154,6 +154,7 @@ void EagerRecogniser::on_softmax(const SoftmaxEvent& event) noexcept {
   chain.softmax_sequence = sequence_;
   chain.layout = layout;
   chain.probabilities = event.out.storage;
+  chain.label = event.label;
 
   EagerWork& work = chain.work();
   work.add_op(event.span, in.bytes());
@@ -195,6 +196,30 @@ EagerChain* EagerRecogniser::chain_by_shape(const ProductEvent& event, const Pro
     }
   }
   return best;
+}
+
+std::optional<EagerRecogniser::Finished> EagerRecogniser::take_scores(const SoftmaxBackwardEvent& event) noexcept {
+  const StorageId probabilities = event.output.storage;
+  for (EagerChain& chain : chains_) {
+    if (!chain.open || !chain.product.inside_backward || probabilities == 0 || chain.probabilities != probabilities) {
+      continue;
+    }
+    // dP = dO Vᵀ, which ran before, tells the head dim of V.
+    ScoreLayout layout;
+    const EagerProduct* gradient =
+        event.grad_out.dims >= 2 ? find_scores(event.grad_out, true, false, layout) : nullptr;
+    return finish_scores(chain, gradient != nullptr ? gradient->shape.inner : chain.product.shape.inner);
+  }
+  return std::nullopt;
+}
+
+std::optional<EagerRecogniser::Finished> EagerRecogniser::take_scores_since(std::int64_t start_ns) noexcept {
+  for (EagerChain& chain : chains_) {
+    if (chain.open && chain.product.inside_backward && chain.work().start_ns >= start_ns) {
+      return finish_scores(chain, chain.product.shape.inner);
+    }
+  }
+  return std::nullopt;
 }
 
 std::uint64_t EagerRecogniser::absorb_extra_products(EagerChain& chain) noexcept {
@@ -240,36 +265,49 @@ std::uint64_t EagerRecogniser::absorb_extra_products(EagerChain& chain) noexcept
 
 std::optional<EagerRecogniser::Finished> EagerRecogniser::finish_forward(EagerChain& chain, const ProductEvent& values,
                                                                          const ProductShape& shape) noexcept {
-  std::optional<Finished> finished(std::in_place);
-  finished->probabilities = chain.probabilities;
-  records::AttentionCall& call = finished->call;
-  EagerProduct& scores = chain.product;
   EagerWork& work = chain.work();
   // In basic mode `linked` is false from the start, so that only detail can be exact.
   const bool linked = work.linked && values.a.storage == work.latest;
   const bool detail = work.glue_ns >= 0;
-
-  call.extra_product_flops = absorb_extra_products(chain);
+  const std::uint64_t extra_flops = absorb_extra_products(chain);
   const bool exact = linked && work.complete;
   work.add_op(values.span, values.a.bytes());
   work.traffic_bytes += values.a.bytes();
   if (detail) {
     work.add_kv_copy(copies_.take(values.b, CopyRing::kKeyValueSteps));
   }
+  const TensorView keys = transposed(chain.product.right);
+  const TensorView queries = chain.product.left;
 
+  std::optional<Finished> finished = finish_scores(chain, shape.columns);
+  records::AttentionCall& call = finished->call;
+  call.scores_only = false;
+  call.extra_product_flops = extra_flops;
+  call.materialized.exact = exact;
+  call.v = operand_of(values.b);
+  call.out = operand_of(values.out);
+  call.kv_overlap_bytes = overlap_bytes(keys, values.b);
+  call.q_overlap_bytes = query_overlap_bytes(queries, keys, values.b);
+  return finished;
+}
+
+EagerRecogniser::Finished EagerRecogniser::finish_scores(EagerChain& chain, std::int64_t head_dim_v) noexcept {
+  Finished finished;
+  finished.probabilities = chain.probabilities;
+  records::AttentionCall& call = finished.call;
+  EagerProduct& scores = chain.product;
+  EagerWork& work = chain.work();
+  call.scores_only = true;
+  call.layer.label = chain.label;
   call.direction = Direction::kForward;
   call.inside_backward = scores.inside_backward;
   call.device = scores.device;
   call.dtype = scores.dtype;
-  call.geometry = {chain.layout.batch,   chain.layout.heads, chain.layout.kv_heads, chain.layout.q_len,
-                   scores.shape.columns, scores.shape.inner, shape.columns};
+  call.geometry = {chain.layout.batch, chain.layout.heads,   chain.layout.kv_heads,
+                   chain.layout.q_len, scores.shape.columns, scores.shape.inner,
+                   head_dim_v};
   call.q = operand_of(scores.left);
   call.k = operand_of(scores.right);
-  call.v = operand_of(values.b);
-  call.out = operand_of(values.out);
-  const TensorView keys = transposed(scores.right);
-  call.kv_overlap_bytes = overlap_bytes(keys, values.b);
-  call.q_overlap_bytes = query_overlap_bytes(scores.left, keys, values.b);
   if (work.mask_unanswered) {
     work.mask = records::MaskState::kOpaque;
     work.mask_count.reset();
@@ -277,7 +315,7 @@ std::optional<EagerRecogniser::Finished> EagerRecogniser::finish_forward(EagerCh
   call.mask = work.mask == records::MaskState::kNone && !work.linked ? records::MaskState::kUnseen : work.mask;
   call.mask_count = std::move(work.mask_count);
   call.mask_bytes = work.mask_bytes;
-  call.materialized = {work.traffic_bytes, work.kv_copy_bytes, work.mask_copy_bytes, exact};
+  call.materialized = {work.traffic_bytes, work.kv_copy_bytes, work.mask_copy_bytes, work.linked && work.complete};
   call.start_ns = work.start_ns;
   call.end_ns = work.end_ns;
   call.time_ns = work.time_ns;

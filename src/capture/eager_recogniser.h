@@ -27,6 +27,7 @@ struct SoftmaxEvent {
   int dim = 0;
   OpSpan span;
   bool inside_backward = false;
+  std::uint32_t label = 0;  ///< innermost layer of the thread
 };
 
 /// _softmax_backward_data(grad_output, output) → grad_input.
@@ -119,6 +120,11 @@ class EagerRecogniser {
   /// known. Returns the backward chain that was still open (one with frozen inputs has fewer products
   /// and ends only here or at flush).
   std::optional<Finished> on_softmax_backward(const SoftmaxBackwardEvent& event) noexcept;
+  /// The forward chain inside a backward pass that made `event.output` and stopped before PV, if one did.
+  /// Ask before on_softmax_backward. Its layer has the label of the softmax.
+  std::optional<Finished> take_scores(const SoftmaxBackwardEvent& event) noexcept;
+  /// The same of a composite op that began at `start_ns` and raised.
+  std::optional<Finished> take_scores_since(std::int64_t start_ns) noexcept;
   ElementwiseRole on_elementwise(const ElementwiseEvent& event) noexcept;
 
   /// Says what the mask of the last kMask verdict admits. A second mask that admits less than all pairs
@@ -156,6 +162,7 @@ class EagerRecogniser {
   void remember(const ProductEvent& event, const ProductShape& shape) noexcept;
   std::optional<Finished> finish_forward(EagerChain& chain, const ProductEvent& values,
                                          const ProductShape& shape) noexcept;
+  Finished finish_scores(EagerChain& chain, std::int64_t head_dim_v) noexcept;
   std::uint64_t absorb_extra_products(EagerChain& chain) noexcept;
 
   /// True when the product belongs to the open backward chain.

@@ -35,8 +35,8 @@ class Traffic {
 
     const Wide q = query_side(call_.q, q_row);
     const Wide k = key_side(call_.k, k_row);
-    const Wide v = key_side(call_.v, v_row);
-    const Wide out = query_side(call_.out, out_row);
+    const Wide v = call_.scores_only ? 0 : key_side(call_.v, v_row);
+    const Wide out = call_.scores_only ? 0 : query_side(call_.out, out_row);
     Wide total = q - std::min<Wide>(call_.q_overlap_bytes, q) + k + v - std::min(overlap(k), k + v) + out;
     if (is_backward(call_)) {
       total += out;  // dO has the shape of O

@@ -23,7 +23,7 @@ Wide flops_per_pair(const AttentionCall& call) noexcept {
   const Wide d = positive(call.geometry.head_dim);
   const Wide dv = positive(call.geometry.head_dim_v);
   if (!is_backward(call)) {
-    return 2 * (d + dv);
+    return 2 * (d + (call.scores_only ? 0 : dv));
   }
   if (is_fused(call)) {
     return 2 * (3 * d + 2 * dv);

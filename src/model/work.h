@@ -10,7 +10,7 @@ namespace headscope::model {
 /// sequences of a varlen batch. P = admitted pairs over batch and query heads, D and Dv = head dims.
 ///
 /// FLOPs, matrix products only, a multiply-add being 2:
-///   forward, recompute  2·P·(D + Dv)
+///   forward, recompute  2·P·(D + Dv); 2·P·D of a recompute that stopped before PV (`scores_only`)
 ///   fused backward      2·P·(3D + 2Dv), whatever gradients were asked for: one kernel makes them all;
 ///                       2·P·D of it, QKᵀ made again, is `recompute_flops` (0 for all other calls)
 ///   eager backward      2·P·(D [dQ] + D [dK] + Dv [dV] + Dv [dP, unless only V's gradient is made]).

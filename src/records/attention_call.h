@@ -175,6 +175,8 @@ struct AttentionCall {
   Direction direction = Direction::kForward;
   bool inside_backward = false;
   bool has_dropout = false;
+  /// Stopped before PV: activation checkpointing ends a recompute once the last tensor that it needs is there.
+  bool scores_only = false;
   Device device;
   DType dtype = DType::kOther;
   Geometry geometry;

@@ -2,7 +2,9 @@
 #include <ATen/ops/scaled_dot_product_attention_ops.h>
 
 #include <optional>
+#include <utility>
 
+#include "capture/torch/delivery.h"
 #include "capture/torch/frame.h"
 #include "capture/torch/hooked_op.h"
 #include "capture/torch/thread_state.h"
@@ -27,8 +29,8 @@ class FrameScope {
 };
 
 /// One observed composite op. When the op throws before its attention was done, the call counts as failed. A
-/// call that was done is kept: activation checkpointing leaves a recompute by an exception as soon as the
-/// last tensor that it needs is saved.
+/// call that was done, or has its probabilities inside a backward pass, is kept: activation checkpointing leaves a
+/// recompute by an exception as soon as the last tensor that it needs is saved.
 class FrameCapture {
  public:
   FrameCapture(ThreadState& state, const records::Watch& watch) noexcept
@@ -36,9 +38,15 @@ class FrameCapture {
   FrameCapture(const FrameCapture&) = delete;
   FrameCapture& operator=(const FrameCapture&) = delete;
   ~FrameCapture() {
-    if (redispatch_ && frame_.inner) {
+    if (!redispatch_) {
+      return;
+    }
+    if (!frame_.inner) {
+      take_scores();
+    }
+    if (frame_.inner) {
       close({});
-    } else if (redispatch_) {
+    } else {
       sink()->count_failed_call();
     }
   }
@@ -72,6 +80,12 @@ class FrameCapture {
   }
 
  private:
+  void take_scores() noexcept {
+    if (auto scores = state_.recogniser.take_scores_since(redispatch_->start_ns())) {
+      deliver_chain(state_, *std::move(scores), watch_.sessions);
+    }
+  }
+
   ThreadState& state_;
   OwnCost own_cost_;
   records::Watch watch_;

@@ -25,7 +25,8 @@ std::uint64_t next_call_id() noexcept {
 /// A forward inside a backward pass repeats an open forward when activation checkpointing runs it, which it
 /// does with gradients on. Attention of a Function.backward or a tensor hook runs with gradients off.
 std::optional<OpenForwards::Forward> repeated_forward(const records::AttentionCall& call) noexcept {
-  if (!call.inside_backward || !c10::GradMode::is_enabled()) {
+  // One that stopped early is met in the backward that follows it, where gradients are off.
+  if (!call.inside_backward || !(call.scores_only || c10::GradMode::is_enabled())) {
     return std::nullopt;
   }
   return open_forwards().take(call);
@@ -95,7 +96,7 @@ void complete(records::AttentionCall& call) {
   const bool backward = call.direction == Direction::kBackward;
   if (!backward) {
     call.inside_backward = inside_backward();
-    call.layer.label = current_layer();
+    call.layer.label = call.scores_only ? call.layer.label : current_layer();
     call.layer.thread = sink()->this_thread();
   }
   if (call.op->kernel == records::Kernel::kEager) {

@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "capture/layers.h"
 #include "capture/torch/delivery.h"
 #include "capture/torch/frame.h"
 #include "capture/torch/hooked_op.h"
@@ -264,6 +265,7 @@ void SoftmaxHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
           state.probabilities.keep(*result);
         }
         event.inside_backward = inside_backward();
+        event.label = current_layer();
         state.recogniser.on_softmax(event);
       });
 }
@@ -296,6 +298,12 @@ void SoftmaxBackwardHook::operator()(const c10::OperatorHandle& op, c10::Dispatc
         event.grad_in = output;
         event.span = span;
         std::optional<ForwardInfo> forward = forward_links().find(event.output.storage);
+        if (!forward) {
+          if (std::optional<EagerRecogniser::Finished> scores = state.recogniser.take_scores(event)) {
+            deliver_chain(state, *std::move(scores), watching.sessions);
+            forward = forward_links().find(event.output.storage);
+          }
+        }
         if (forward) {
           event.forward_known = true;
           event.forward_call_id = forward->call_id;

@@ -51,6 +51,8 @@ void take_chain(records::AttentionCall& call, const Frame& frame, const records:
     call.time_ns = chain->time_ns;
     call.materialized = chain->materialized;
     call.score_bytes = chain->score_bytes;
+    call.scores_only = chain->scores_only;
+    call.layer.label = chain->layer.label;
     return;
   }
   const auto scores = static_cast<std::uint64_t>(geometry.batch * geometry.heads * geometry.q_len * geometry.kv_len);

@@ -270,6 +270,38 @@ TEST(EagerBackward, RecomputedForwardBetweenTwoBackwardsIsACallOfItsOwn) {
   EXPECT_EQ(p.call(1).direction, Direction::kForward);
 }
 
+/// QKᵀ and the softmax of a recompute that ends there, then the products of dV and dP.
+Program stopped_recompute() {
+  Program p = in_backward();
+  p.product(t({8, 5, 3}, 1), turned(8, 7, 3, 2), t({8, 5, 7}, 3)).softmax(t({2, 4, 5, 7}, 3), t({2, 4, 5, 7}, 4));
+  value_gradient(p);
+  probability_gradient(p);
+  return p;
+}
+
+TEST(EagerBackward, RecomputeThatStoppedBeforePvIsKnownByItsProbabilities) {
+  Program p = stopped_recompute();
+  const auto scores = p.recogniser.take_scores(of_known_forward({2, 4, 4, 5, 7, 3, 4}));
+  ASSERT_TRUE(scores);
+  EXPECT_TRUE(scores->call.scores_only);
+  EXPECT_EQ(scores->call.geometry, (Geometry{2, 4, 4, 5, 7, 3, 4}));  // dP tells the 4 of V
+  p.flush();
+  EXPECT_EQ(p.recogniser.unfinished(), 0U);
+}
+
+TEST(EagerBackward, ForwardWithOtherProbabilitiesIsNotTakenForAStoppedRecompute) {
+  Program p = stopped_recompute();
+  SoftmaxBackwardEvent event = of_known_forward({2, 4, 4, 5, 7, 3, 4});
+  event.output.storage = 99;
+  EXPECT_FALSE(p.recogniser.take_scores(event));
+}
+
+TEST(EagerBackward, ForwardOutsideABackwardPassIsNoStoppedRecompute) {
+  Program p;
+  p.product(t({8, 5, 3}, 1), turned(8, 7, 3, 2), t({8, 5, 7}, 3)).softmax(t({2, 4, 5, 7}, 3), t({2, 4, 5, 7}, 4));
+  EXPECT_FALSE(p.recogniser.take_scores(of_known_forward({2, 4, 4, 5, 7, 3, 4})));
+}
+
 TEST(EagerBackward, DebertaPositionScoresHaveTwoFurtherProductsEach) {
   Program p;
   // Forward with one position product [8, 6, 8].

@@ -203,5 +203,10 @@ TEST(MaterializedBytes, EagerCallWithoutARecordIsUnknownNotZero) {
   EXPECT_EQ(materialized_bytes(a_call().eager().build()).value, std::nullopt);
 }
 
+TEST(Bytes, RecomputeThatStoppedBeforePvReadsQueriesAndKeysAlone) {
+  const auto call = a_call().eager().shape(1, 1, 2, 4).with([](auto& c) { c.scores_only = true; });
+  EXPECT_EQ(cost(call.build(), 1).bytes, 2U * (2 * 4 * 4));
+}
+
 }  // namespace
 }  // namespace headscope::model

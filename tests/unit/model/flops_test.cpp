@@ -192,5 +192,15 @@ TEST(Work, HeadsOfOneMaskWeighTheSame) {
 
 TEST(Work, PhaseComesWithTheCost) { EXPECT_EQ(cost(a_call().q_len(1).kv_len(50).build(), 1).phase, Phase::kDecode); }
 
+TEST(Flops, RecomputeThatStoppedBeforePvHasTheScoresAlone) {
+  // 6 pairs (2 queries, 3 keys) of 1 head, D = 4: 2·6·4.
+  const auto call = a_call().eager().q_len(2).kv_len(3).with([](auto& c) {
+    c.geometry.head_dim = 4;
+    c.geometry.head_dim_v = 5;
+    c.scores_only = true;
+  });
+  EXPECT_EQ(cost(call.build(), 1).flops, 48U);
+}
+
 }  // namespace
 }  // namespace headscope::model
