@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "aggregate/snapshot.h"
+#include "aggregate/words.h"
 #include "capture/layers.h"
 #include "capture/torch/hooks.h"
+#include "capture/torch/scope_memory.h"
 #include "headscope/error.h"
 #include "headscope/version.h"
 #include "session/collector.h"
@@ -46,11 +48,28 @@ void fill_measures(const session::Collected& collected, Stats& stats) {
   if (collected.on_ns > 0) {
     const auto wall = static_cast<double>(collected.on_ns);
     stats.time.attention_share = static_cast<double>(stats.time.attention.count()) / wall;
+    stats.time.recompute_share = static_cast<double>(stats.time.recompute.count()) / wall;
     stats.diagnostics.overhead_share = static_cast<double>(stats.diagnostics.overhead.count()) / wall;
   }
+  if (stats.time.attention <= stats.time.wall) {
+    stats.time.outside_attention = stats.time.wall - stats.time.attention;
+  }
+  stats.steps = collected.series.points();
   stats.diagnostics.calls_failed = counters.failed_calls;
   stats.diagnostics.chains_unfinished = counters.unfinished_chains;
   stats.diagnostics.hook_errors = counters.hook_errors;
+}
+
+void fill_scope_memory(const Options& options, const capture::torch::ScopeMemory& scope, MemorySection& memory) {
+  if (options.memory != Memory::kScope) {
+    memory.incomplete = "the peak of the whole scope is measured with the option memory: scope";
+    return;
+  }
+  const capture::torch::ScopeMemory::Reading reading = scope.reading();
+  for (const auto& [device, peak_bytes] : reading.devices) {
+    memory.devices.push_back({aggregate::device_word(device), peak_bytes});
+  }
+  memory.incomplete = reading.incomplete;
 }
 
 }  // namespace
@@ -75,15 +94,25 @@ class AttentionProfiler::Impl {
       capture::torch::enable_detail_hooks();
     }
     collector.start(session);
+    measure_scope(collector.on(session));
   }
 
   void stop() noexcept {
+    measure_scope(false);
     capture::torch::flush_this_thread();
     collector.stop(session);
   }
 
+  /// The peak of the scope is that of the stretches in which the profiler is on.
+  void measure_scope(bool on) noexcept {
+    if (session.options.memory == Memory::kScope) {
+      on ? scope_memory.start() : scope_memory.stop();
+    }
+  }
+
   session::Session session;
   session::Collector& collector;
+  capture::torch::ScopeMemory scope_memory;
 };
 
 AttentionProfiler::AttentionProfiler(const Options& options) : impl_(std::make_unique<Impl>(options)) {
@@ -109,12 +138,14 @@ bool AttentionProfiler::running() const noexcept { return impl_ && impl_->collec
 void AttentionProfiler::pause() noexcept {
   if (impl_) {
     impl_->collector.pause(impl_->session);
+    impl_->measure_scope(impl_->collector.on(impl_->session));
   }
 }
 
 void AttentionProfiler::resume() noexcept {
   if (impl_) {
     impl_->collector.resume(impl_->session);
+    impl_->measure_scope(impl_->collector.on(impl_->session));
   }
 }
 
@@ -124,10 +155,11 @@ void AttentionProfiler::step() {
   impl.collector.step(impl.session);
 }
 
-void AttentionProfiler::reset() {
+void AttentionProfiler::reset(std::int64_t step_number) {
   Impl& impl = Impl::of(impl_);
   capture::torch::flush_this_thread();
-  impl.collector.reset(impl.session);
+  impl.collector.reset(impl.session, step_number);
+  impl.scope_memory.reset();
 }
 
 Stats AttentionProfiler::get_stats() const {
@@ -144,7 +176,10 @@ Stats AttentionProfiler::get_stats() const {
   stats.diagnostics.not_observable = capture::torch::not_observable();
   aggregate::fill_stats(collected.aggregate, &capture::layer_info, stats);
   fill_measures(collected, stats);
+  fill_scope_memory(impl.session.options, impl.scope_memory, stats.memory);
   return stats;
 }
+
+bool leave_memory_reports() noexcept { return capture::torch::leave_memory_reports(); }
 
 }  // namespace headscope

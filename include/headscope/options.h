@@ -9,6 +9,10 @@ namespace headscope {
 enum class Memory : std::uint8_t {
   kOff,    ///< nothing
   kCalls,  ///< allocations and their peak inside each hooked attention op
+  /// Also the peak of the whole scope: of what the thread that starts the profiler allocates, and the backward
+  /// passes that it starts. Meanwhile that thread reports to no profiler of torch, of which a C++ program can start
+  /// none there (see leave_memory_reports).
+  kScope,
 };
 
 /// How hand-written attention (QKᵀ → softmax → PV) is observed.

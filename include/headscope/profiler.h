@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "headscope/export.h"
@@ -42,8 +43,8 @@ class HEADSCOPE_EXPORT AttentionProfiler {
 
   /// Ends a step: unnamed calls are numbered from 0 again and the mask budget is renewed.
   void step();
-  /// Forgets everything collected.
-  void reset();
+  /// Forgets everything collected. Steps are numbered from `step_number` on.
+  void reset(std::int64_t step_number = 0);
 
   /// A snapshot; also valid while running and while other threads run attention.
   [[nodiscard]] Stats get_stats() const;
@@ -52,5 +53,10 @@ class HEADSCOPE_EXPORT AttentionProfiler {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Takes the memory reports of Memory::kScope away from this thread, for a profiler of torch that is about to start:
+/// torch has one place for both. The scopes' peaks are those until then, and Stats says so. False when there was
+/// nothing to take. The Python package calls it by itself.
+HEADSCOPE_EXPORT bool leave_memory_reports() noexcept;
 
 }  // namespace headscope

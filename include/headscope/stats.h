@@ -175,10 +175,92 @@ struct CallRow {
   friend bool operator==(const CallRow&, const CallRow&) = default;
 };
 
-/// Where the profiled time went. Host clock.
+/// Bytes of one purpose.
+struct MemoryPart {
+  /// "score_matrix", "mask", "kv_copy", "upcast", "gradient", "output" or "workspace" (the kernel's own buffers).
+  std::string cause;
+  std::int64_t bytes = 0;
+
+  friend bool operator==(const MemoryPart&, const MemoryPart&) = default;
+};
+
+/// The largest call of a row, or the largest copies of K, V and mask made for one (Eager::kDetail shows them).
+struct MemorySpike {
+  std::string layer;
+  std::optional<std::int64_t> layer_index;
+  std::string variant;
+  Direction direction = Direction::kForward;
+  std::int64_t step = 0;
+  /// Rise above the level at the call's start; of copies made before it, their size.
+  std::int64_t bytes = 0;
+  /// The largest of `parts`.
+  std::string cause;
+  /// What was allocated, by falling size. Parts may have followed each other in the same memory.
+  std::vector<MemoryPart> parts;
+
+  friend bool operator==(const MemorySpike&, const MemorySpike&) = default;
+};
+
+/// The largest peak of a layer's calls.
+struct LayerPeak {
+  std::string layer;
+  std::optional<std::int64_t> layer_index;
+  std::optional<std::int64_t> peak_bytes;
+
+  friend bool operator==(const LayerPeak&, const LayerPeak&) = default;
+};
+
+/// Peak of the whole scope on one device.
+struct DevicePeak {
+  std::string device;
+  /// The largest rise above the level at the profiler's start.
+  std::int64_t peak_bytes = 0;
+
+  friend bool operator==(const DevicePeak&, const DevicePeak&) = default;
+};
+
+/// Where memory went.
+struct MemorySection {
+  /// With Memory::kScope; empty otherwise.
+  std::vector<DevicePeak> devices;
+  /// Why `devices` are not, or not fully, known; empty when they are.
+  std::string incomplete;
+  std::vector<LayerPeak> layers;
+  /// At most 16, the largest first.
+  std::vector<MemorySpike> spikes;
+
+  friend bool operator==(const MemorySection&, const MemorySection&) = default;
+};
+
+/// A point of the series over steps: one step, or, of a long run, the sums over neighbouring ones.
+struct StepPoint {
+  /// Steps are numbered from 0.
+  std::int64_t first_step = 0;
+  std::int64_t last_step = 0;
+  /// How many steps are in the point. Steps during which the profiler was not on are in none.
+  std::int64_t steps = 0;
+  /// Time during which the profiler was on.
+  Nanoseconds wall{};
+  std::uint64_t calls = 0;
+  /// Sum of the calls' own times over all threads, and its parts by direction.
+  Nanoseconds attention{};
+  Nanoseconds forward{};
+  Nanoseconds backward{};
+  Nanoseconds recompute{};
+  std::optional<Count> flops;
+  std::optional<Count> bytes;
+  std::optional<Count> bytes_materialized;
+  /// The largest of a call, std::nullopt without calls.
+  std::optional<std::int64_t> peak_bytes;
+
+  friend bool operator==(const StepPoint&, const StepPoint&) = default;
+};
+
+/// Where the profiled time, and the FLOPs of attention, went. Host clock.
 struct TimeSection {
   /// Time during which the profiler was on.
   Nanoseconds wall{};
+  /// Steps ended.
   std::int64_t steps = 0;
   /// Sum of the calls' own times over all threads.
   Nanoseconds attention{};
@@ -187,6 +269,19 @@ struct TimeSection {
   Nanoseconds recompute{};
   /// attention ÷ wall; std::nullopt when no time passed. Above 1 when threads overlap.
   std::optional<double> attention_share;
+  /// wall − attention; std::nullopt when attention is above wall, because threads overlap.
+  std::optional<Nanoseconds> outside_attention;
+  /// recompute ÷ wall; std::nullopt when no time passed.
+  std::optional<double> recompute_share;
+
+  /// FLOPs of attention that ran.
+  std::optional<Count> hardware_flops;
+  /// The same without what was computed again: recomputed forwards, and QKᵀ inside fused backwards.
+  std::optional<Count> model_flops;
+  /// Share of hardware_flops that recomputed forwards had; std::nullopt without FLOPs.
+  std::optional<double> recompute_flops_share;
+  /// Share of hardware_flops that fused backwards spent on making QKᵀ again.
+  std::optional<double> backward_recompute_flops_share;
 
   friend bool operator==(const TimeSection&, const TimeSection&) = default;
 };
@@ -240,6 +335,9 @@ struct HEADSCOPE_EXPORT Stats {
   std::vector<AttentionRow> attention_breakdown;
   std::vector<HeadRow> heads;
   std::vector<CallRow> calls;
+  /// One point a step, at most 512: in longer runs neighbours share one. Empty when no step ended.
+  std::vector<StepPoint> steps;
+  MemorySection memory;
   TimeSection time;
   Diagnostics diagnostics;
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast
 from torch import nn
 
 from headscope._native import Budget, Error, core
+from headscope.integrations.torch_profiler import make_way_for_torch_profiler
 from headscope.layers import LayerHooks
 from headscope.schedule import Schedule, Windows
 from headscope.stats import Stats
@@ -39,7 +40,9 @@ class AttentionProfiler:
     on_ready: called with this profiler when a window has ended, by the `step()` or the stop that ended it, while
         nothing is collected; without a schedule at each stop. Its exceptions go to the caller of that `step()` or stop.
     per_head: split every figure over the heads (`stats["heads"]`).
-    memory: "calls" measures allocations inside each attention op; "off" nothing.
+    memory: "calls" measures allocations inside each attention op; "scope" also the peak of the whole scope: of what
+        the thread that starts the profiler allocates, and the backward passes that it starts (a torch.profiler that
+        starts meanwhile takes over, and the figures say so); "off" nothing.
     eager: how hand-written attention (QKᵀ → softmax → PV) is observed: "off", "basic" (products and softmax) or
         "detail" (the elementwise ops between them too: exact materialised bytes and masks).
     device_timing: "auto" takes the best clock that this machine offers; "host" the host's clock around the op.
@@ -62,7 +65,7 @@ class AttentionProfiler:
         schedule: Schedule | None = None,
         on_ready: Callable[[AttentionProfiler], object] | None = None,
         per_head: bool = True,
-        memory: Literal["calls", "off"] = "calls",
+        memory: Literal["calls", "scope", "off"] = "calls",
         eager: Literal["basic", "off", "detail"] = "basic",
         device_timing: Literal["auto", "host"] = "auto",
         threads: Literal["all", "current"] = "all",
@@ -71,6 +74,8 @@ class AttentionProfiler:
         keep_calls: int = 0,
     ) -> None:
         self._model = _checked_model(model)
+        if memory == "scope":
+            make_way_for_torch_profiler()
         self._core = core.Profiler(
             per_head=per_head,
             memory=memory,

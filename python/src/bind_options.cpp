@@ -9,7 +9,8 @@
 namespace headscope::python {
 namespace {
 
-constexpr std::array kMemory{Choice<Memory>{"calls", Memory::kCalls}, Choice<Memory>{"off", Memory::kOff}};
+constexpr std::array kMemory{Choice<Memory>{"calls", Memory::kCalls}, Choice<Memory>{"off", Memory::kOff},
+                             Choice<Memory>{"scope", Memory::kScope}};
 constexpr std::array kEager{Choice<Eager>{"basic", Eager::kBasic}, Choice<Eager>{"off", Eager::kOff},
                             Choice<Eager>{"detail", Eager::kDetail}};
 constexpr std::array kDeviceTiming{Choice<DeviceTiming>{"auto", DeviceTiming::kAuto},

@@ -32,9 +32,10 @@ void bind_profiler(py::module_& module) {
       .def("pause", &AttentionProfiler::pause, Unlocked())
       .def("resume", &AttentionProfiler::resume, Unlocked())
       .def("step", &AttentionProfiler::step, Unlocked())
-      .def("reset", &AttentionProfiler::reset, Unlocked())
+      .def("reset", &AttentionProfiler::reset, py::arg("step_number") = 0, Unlocked())
       .def("get_stats", &AttentionProfiler::get_stats, Unlocked())
       .def_property_readonly("running", &AttentionProfiler::running);
+  module.def("leave_memory_reports", &leave_memory_reports);
   module.attr("MAX_RUNNING") = AttentionProfiler::kMaxRunning;
 }
 

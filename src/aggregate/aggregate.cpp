@@ -15,7 +15,7 @@ void Aggregate::add(const records::CostedCall& costed, LayerKey layer, std::int6
   ++calls_seen_;
   RowKey key = row_key(costed, layer);
   RowSums* row = row_of(key);
-  (row != nullptr ? *row : unplaced_).add(costed, wanted_.memory);
+  (row != nullptr ? *row : unplaced_).add(costed, wanted_.memory, step);
   if (is_other(key.layer)) {
     ++calls_beyond_labels_;
   }

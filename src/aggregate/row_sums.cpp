@@ -4,7 +4,7 @@
 
 namespace headscope::aggregate {
 
-void RowSums::add(const records::CostedCall& costed, bool memory) {
+void RowSums::add(const records::CostedCall& costed, bool memory, std::int64_t step) {
   const records::AttentionCall& call = *costed.call;
   ++calls_;
   time_.add(call.time_ns, call.start_ns);
@@ -22,6 +22,14 @@ void RowSums::add(const records::CostedCall& costed, bool memory) {
   allocated_bytes_.add_measured(memory ? call.allocated_bytes : -1);
   peak_bytes_.add_measured(memory ? call.peak_bytes : -1);
   score_bytes_.add_measured(memory ? call.score_bytes : -1);
+  if (memory) {
+    peak_call_.add(call.peak_bytes, step, costed.memory);
+    if (copies_seen && (call.op->kernel == records::Kernel::kFused || !call.found)) {
+      const records::MemoryParts copies{.mask = static_cast<std::int64_t>(call.materialized.mask_copy_bytes),
+                                        .kv_copy = static_cast<std::int64_t>(call.materialized.kv_copy_bytes)};
+      copies_before_.add(copies.mask + copies.kv_copy, step, copies);
+    }
+  }
   flops_provenance_.add(costed.flops_provenance);
   bytes_provenance_.add(costed.bytes_provenance);
   materialized_provenance_.add(costed.materialized_provenance);
@@ -61,6 +69,8 @@ void RowSums::merge_all_but_time(const RowSums& other) {
   allocated_bytes_.merge(other.allocated_bytes_);
   peak_bytes_.merge(other.peak_bytes_);
   score_bytes_.merge(other.score_bytes_);
+  peak_call_.merge(other.peak_call_);
+  copies_before_.merge(other.copies_before_);
   flops_provenance_.merge(other.flops_provenance_);
   bytes_provenance_.merge(other.bytes_provenance_);
   materialized_provenance_.merge(other.materialized_provenance_);

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "aggregate/peak_call.h"
 #include "aggregate/sums.h"
 #include "aggregate/time_sums.h"
 #include "headscope/stats.h"
@@ -13,7 +15,7 @@ namespace headscope::aggregate {
 class RowSums {
  public:
   /// `memory` false: the call's memory figures count as not measured.
-  void add(const records::CostedCall& costed, bool memory);
+  void add(const records::CostedCall& costed, bool memory, std::int64_t step = 0);
   /// Calls of the same row.
   void merge(const RowSums& other);
   /// Calls of another row, for a total over rows.
@@ -22,6 +24,12 @@ class RowSums {
   [[nodiscard]] std::uint64_t calls() const noexcept { return calls_; }
   [[nodiscard]] std::int64_t first_start_ns() const noexcept { return time_.first_start_ns(); }
   [[nodiscard]] Count time_ns() const noexcept { return time_.total_ns(); }
+  [[nodiscard]] std::optional<std::int64_t> peak_bytes() const noexcept { return peak_bytes_.value(); }
+  /// The call with the largest peak.
+  [[nodiscard]] const PeakCall& peak_call() const noexcept { return peak_call_; }
+  /// The most that copies of K, V and mask took which were made before a call, outside its peak.
+  [[nodiscard]] const PeakCall& copies_before() const noexcept { return copies_before_; }
+  [[nodiscard]] std::optional<Count> flops() const noexcept { return flops_.value(); }
 
   /// Without calls every figure is absent.
   [[nodiscard]] Figures figures() const;
@@ -46,6 +54,8 @@ class RowSums {
   KnownSum allocated_bytes_;
   KnownMax peak_bytes_;
   KnownMax score_bytes_;
+  PeakCall peak_call_;
+  PeakCall copies_before_;
   Weakest flops_provenance_{Provenance::kModelled};
   Weakest bytes_provenance_{Provenance::kModelled};
   Weakest materialized_provenance_{Provenance::kModelled};

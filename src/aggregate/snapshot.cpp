@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "aggregate/layer_table.h"
+#include "aggregate/memory_section.h"
 #include "aggregate/words.h"
 
 namespace headscope::aggregate {
@@ -62,14 +63,33 @@ Nanoseconds& time_of(TimeSection& time, Direction direction) {
   return time.forward;
 }
 
+/// `repeated`: FLOPs of the recomputed forwards.
+void fill_flops(TimeSection& time, const Figures& total, const KnownSum& repeated) {
+  const std::optional<Count> recompute = repeated.value();
+  if (!total.flops || !total.recompute_flops || !recompute) {
+    return;
+  }
+  time.hardware_flops = total.flops;
+  time.model_flops = *total.flops - *recompute - *total.recompute_flops;
+  if (*total.flops > 0) {
+    const auto all = static_cast<double>(*total.flops);
+    time.recompute_flops_share = static_cast<double>(*recompute) / all;
+    time.backward_recompute_flops_share = static_cast<double>(*total.recompute_flops) / all;
+  }
+}
+
 void fill_rows(const Aggregate& aggregate, const LayerTable& layers, Stats& stats) {
   std::map<decltype(order_of(RowKey{}, Layer{})), MergedRow> rows;
   RowSums total = aggregate.unplaced();
+  KnownSum repeated;
   for (const auto& slot : aggregate.rows().slots()) {
     const Layer& layer = layers.of(slot->key.layer);
     rows.try_emplace(order_of(slot->key, layer), MergedRow{slot->key, &layer, {}})
         .first->second.sums.merge(slot->entry);
     total.absorb(slot->entry);
+    if (slot->key.direction == Direction::kRecompute) {
+      repeated.add(slot->entry.flops());
+    }
     time_of(stats.time, slot->key.direction) += to_nanoseconds(slot->entry.time_ns());
     stats.diagnostics.calls_attributed += slot->entry.calls();
   }
@@ -78,6 +98,7 @@ void fill_rows(const Aggregate& aggregate, const LayerTable& layers, Stats& stat
     stats.attention_breakdown.push_back(to_row(merged));
   }
   stats.total = total.figures();
+  fill_flops(stats.time, stats.total, repeated);
   stats.time.attention = to_nanoseconds(total.time_ns());
   stats.diagnostics.calls_seen = aggregate.calls_seen();
   stats.diagnostics.calls_beyond_labels = aggregate.calls_beyond_labels();
@@ -206,6 +227,7 @@ void fill_stats(const Aggregate& aggregate, const LayerInfoOf& layer_info, Stats
   const LayerTable layers(aggregate, layer_info);
   fill_rows(aggregate, layers, stats);
   fill_heads(aggregate, layers, stats);
+  fill_memory(aggregate, layers, stats.memory);
   for (const KeptCall& kept : aggregate.kept_calls().in_order()) {
     stats.calls.push_back(to_call_row(kept, layers));
   }

@@ -13,7 +13,7 @@ namespace headscope::aggregate {
 /// An exact sum that is known only if every addend was.
 class KnownSum {
  public:
-  void add(std::optional<std::uint64_t> value) noexcept {
+  void add(std::optional<Count> value) noexcept {
     if (value) {
       sum_ += *value;
     } else {

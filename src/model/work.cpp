@@ -5,6 +5,7 @@
 #include "base/wide.h"
 #include "model/bytes.h"
 #include "model/facts.h"
+#include "model/memory_parts.h"
 #include "model/pairs.h"
 #include "model/phase.h"
 
@@ -79,6 +80,8 @@ CostedCall cost(const AttentionCall& call, std::int64_t decode_max_q) noexcept {
   const Bytes materialized = materialized_bytes(call);
   costed.bytes_materialized = materialized.value;
   costed.materialized_provenance = materialized.provenance;
+
+  costed.memory = memory_parts(call);
 
   if (const records::MaskCount* mask = counted_mask(call); mask != nullptr && !mask->pairs_per_head.empty()) {
     costed.head_weights = &mask->pairs_per_head;

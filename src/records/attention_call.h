@@ -155,6 +155,15 @@ struct Materialized {
   friend bool operator==(const Materialized&, const Materialized&) = default;
 };
 
+/// Bytes of allocations under a composite op by what they were for, as their sizes tell.
+struct FoundAllocations {
+  std::int64_t kv_copies = 0;
+  std::int64_t masks = 0;
+  std::int64_t upcasts = 0;
+
+  friend bool operator==(const FoundAllocations&, const FoundAllocations&) = default;
+};
+
 /// One execution of attention, as captured. Times are CLOCK_MONOTONIC nanoseconds.
 struct AttentionCall {
   std::uint64_t call_id = 0;
@@ -207,9 +216,26 @@ struct AttentionCall {
   std::int64_t allocated_bytes = -1;  ///< −1 unknown
   std::int64_t peak_bytes = -1;
   std::int64_t score_bytes = -1;
+  /// std::nullopt where copies were not made inside the op that was measured.
+  std::optional<FoundAllocations> found;
 
   /// Running profilers that see this call, a bit a slot.
   std::uint32_t sessions = 0;
+};
+
+/// What a call's allocations were for, in bytes. Parts may have followed each other in the same memory, so
+/// that their sum may be above the peak.
+struct MemoryParts {
+  std::int64_t score_matrix = 0;
+  std::int64_t mask = 0;
+  std::int64_t kv_copy = 0;
+  std::int64_t upcast = 0;
+  std::int64_t gradient = 0;
+  std::int64_t output = 0;
+  /// The rest of the peak: the kernel's own buffers.
+  std::int64_t workspace = 0;
+
+  friend bool operator==(const MemoryParts&, const MemoryParts&) = default;
 };
 
 /// A call with its work. Unknown figures are std::nullopt.
@@ -228,6 +254,7 @@ struct CostedCall {
   /// Weight of each query head in figures that follow the admitted pairs; empty: equal. Points into
   /// the call.
   const std::vector<std::uint64_t>* head_weights = nullptr;
+  MemoryParts memory;  ///< of the call's peak; all 0 where that was not measured
 };
 
 }  // namespace headscope::records

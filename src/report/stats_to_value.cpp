@@ -22,8 +22,6 @@ struct Absent {
 constexpr Absent kAbsentSections[] = {
     {"positions", "latency by sequence position is not collected by this version"},
     {"kv_cache", "cache objects are not observed by this version"},
-    {"memory", "peaks are kept by row (peak_bytes); spikes are not collected by this version"},
-    {"steps", "figures are not kept step by step by this version"},
     {"stages", "stages are not labelled by this version"},
     {"requests", "requests are not labelled by this version"},
     {"roofline", "peaks of the device are not measured by this version"},
@@ -41,7 +39,7 @@ constexpr Absent kAbsentKeys[] = {
     {"attention_breakdown.fixed_cost_ns", "needs a calibration"},
     {"attention_breakdown.bound", "needs the roofline"},
     {"attention_breakdown.kernels", "needs device timing"},
-    {"time.gaps", "gaps between calls are not collected by this version"},
+    {"time.gaps.device_idle_ns", "needs device timing"},
     {"diagnostics.kernels_unmatched", "needs device timing"},
     {"diagnostics.records_dropped", "needs device timing"},
 };
@@ -69,6 +67,8 @@ std::string_view word(Memory memory) {
       return "off";
     case Memory::kCalls:
       return "calls";
+    case Memory::kScope:
+      return "scope";
   }
   return "unknown";
 }
@@ -120,6 +120,7 @@ Object to_value(const Options& options) {
 }
 
 bool heads_absent(const Stats& stats) { return stats.heads.empty() && !stats.meta.options.per_head; }
+bool memory_absent(const Stats& stats) { return stats.meta.options.memory == Memory::kOff; }
 bool calls_absent(const Stats& stats) { return stats.calls.empty() && stats.meta.options.keep_calls == 0; }
 
 Object meta_to_value(const Stats& stats) {
@@ -129,6 +130,12 @@ Object meta_to_value(const Stats& stats) {
   }
   if (calls_absent(stats)) {
     sections.emplace_back("calls", "the option keep_calls is 0");
+  }
+  if (memory_absent(stats)) {
+    sections.emplace_back("memory", "the option memory is off");
+  }
+  if (stats.steps.empty()) {
+    sections.emplace_back("steps", "no step has ended: call step() at the end of each");
   }
   return {
       {"headscope_version", text_or_null(stats.meta.headscope_version)},
@@ -244,12 +251,82 @@ Object to_value(const CallRow& row) {
   return out;
 }
 
+Object to_value(const StepPoint& point) {
+  return {
+      {"first_step", point.first_step},
+      {"last_step", point.last_step},
+      {"steps", point.steps},
+      {"wall_ns", point.wall},
+      {"calls", point.calls},
+      {"attention_ns", point.attention},
+      {"forward_ns", point.forward},
+      {"backward_ns", point.backward},
+      {"recompute_ns", point.recompute},
+      {"flops", point.flops},
+      {"bytes", point.bytes},
+      {"bytes_materialized", point.bytes_materialized},
+      {"peak_bytes", point.peak_bytes},
+  };
+}
+
+Object to_value(const LayerPeak& peak) {
+  return {{"layer", peak.layer}, {"layer_index", peak.layer_index}, {"peak_bytes", peak.peak_bytes}};
+}
+
+Object to_value(const DevicePeak& peak) { return {{"device", peak.device}, {"peak_bytes", peak.peak_bytes}}; }
+
+Object to_value(const MemorySpike& spike) {
+  Object parts;
+  for (const MemoryPart& part : spike.parts) {
+    parts.emplace_back(part.cause, part.bytes);
+  }
+  return {
+      {"layer", spike.layer},     {"layer_index", spike.layer_index},
+      {"variant", spike.variant}, {"direction", to_string(spike.direction)},
+      {"step", spike.step},       {"bytes", spike.bytes},
+      {"cause", spike.cause},     {"parts", std::move(parts)},
+  };
+}
+
+template <class Row>
+List rows_to_value(const std::vector<Row>& rows) {
+  List out;
+  out.reserve(rows.size());
+  for (const Row& row : rows) {
+    out.emplace_back(to_value(row));
+  }
+  return out;
+}
+
+Object to_value(const MemorySection& memory) {
+  Value peak;
+  if (!memory.devices.empty()) {
+    peak = std::ranges::max_element(memory.devices, {}, &DevicePeak::peak_bytes)->peak_bytes;
+  }
+  return {
+      {"peak_bytes", std::move(peak)},
+      {"devices", memory.devices.empty() ? Value() : Value(rows_to_value(memory.devices))},
+      {"incomplete", text_or_null(memory.incomplete)},
+      {"layers", rows_to_value(memory.layers)},
+      {"spikes", rows_to_value(memory.spikes)},
+  };
+}
+
 Object to_value(const TimeSection& time) {
   return {
-      {"wall_ns", time.wall},           {"steps", time.steps},
-      {"attention_ns", time.attention}, {"attention_share", time.attention_share},
-      {"forward_ns", time.forward},     {"backward_ns", time.backward},
-      {"recompute_ns", time.recompute}, {"gaps", Value()},
+      {"wall_ns", time.wall},
+      {"steps", time.steps},
+      {"attention_ns", time.attention},
+      {"attention_share", time.attention_share},
+      {"forward_ns", time.forward},
+      {"backward_ns", time.backward},
+      {"recompute_ns", time.recompute},
+      {"recompute_share", time.recompute_share},
+      {"gaps", Object{{"host_outside_attention_ns", time.outside_attention}, {"device_idle_ns", Value()}}},
+      {"hardware_flops", time.hardware_flops},
+      {"model_flops", time.model_flops},
+      {"recompute_flops_share", time.recompute_flops_share},
+      {"backward_recompute_flops_share", time.backward_recompute_flops_share},
   };
 }
 
@@ -275,16 +352,6 @@ Object to_value(const Diagnostics& diagnostics) {
   };
 }
 
-template <class Row>
-List rows_to_value(const std::vector<Row>& rows) {
-  List out;
-  out.reserve(rows.size());
-  for (const Row& row : rows) {
-    out.emplace_back(to_value(row));
-  }
-  return out;
-}
-
 }  // namespace
 
 Value to_value(const Stats& stats) {
@@ -297,6 +364,8 @@ Value to_value(const Stats& stats) {
       {"attention_breakdown", rows_to_value(stats.attention_breakdown)},
       {"heads", heads_absent(stats) ? Value() : Value(rows_to_value(stats.heads))},
       {"calls", calls_absent(stats) ? Value() : Value(rows_to_value(stats.calls))},
+      {"steps", stats.steps.empty() ? Value() : Value(rows_to_value(stats.steps))},
+      {"memory", memory_absent(stats) ? Value() : Value(to_value(stats.memory))},
       {"time", to_value(stats.time)},
       {"diagnostics", to_value(stats.diagnostics)},
   };

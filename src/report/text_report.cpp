@@ -88,6 +88,9 @@ std::string time_line(const TimeSection& time) {
   if (time.recompute.count() > 0) {
     parts.push_back("recompute " + report::duration(time.recompute));
   }
+  if (time.recompute_flops_share && *time.recompute_flops_share > 0) {
+    parts.push_back(report::percent(*time.recompute_flops_share) + " of FLOPs recomputed");
+  }
   return join(parts, " · ");
 }
 

@@ -145,6 +145,7 @@ void Collector::fold(ThreadRing& ring, const records::AttentionCall& call) noexc
     }
     try {
       partial->aggregate.add(*costed, layer_of(call, slot), partial->step);
+      partial->step_sums.add(*costed, partial->session->options.memory != Memory::kOff);
     } catch (...) {
       counters_.hook_error();  // out of memory for another row
     }

@@ -16,6 +16,7 @@ namespace headscope::session {
 /// What a session holds at one moment.
 struct Collected {
   aggregate::Aggregate aggregate;
+  aggregate::StepSeries series;
   std::int64_t on_ns = 0;
   std::int64_t steps = 0;
   Counters counters;
@@ -55,12 +56,15 @@ class Collector final : public records::CallSink {
   /// No effect when stopped. Afterwards nothing of the collector refers to the session. Ends its pauses.
   void stop(Session& session) noexcept;
   [[nodiscard]] bool running(const Session& session) noexcept;
+  /// Running and not paused.
+  [[nodiscard]] bool on(const Session& session) noexcept;
   /// Pauses nest. Neither has an effect when stopped.
   void pause(Session& session) noexcept;
   void resume(Session& session) noexcept;
   /// Throws Error when stopped.
   void step(Session& session);
-  void reset(Session& session);
+  /// The step that begins has number `step_number`.
+  void reset(Session& session, std::int64_t step_number);
   [[nodiscard]] Collected collect(Session& session);
 
   /// Rings made so far, for tests of the bound.

@@ -18,13 +18,19 @@ namespace {
 void settle(Session& session) {
   while (session.detached != nullptr) {
     session.collected.merge(session.detached->aggregate);
+    session.step_sums.merge(session.detached->step_sums);
     session.detached = std::move(session.detached->next);
   }
 }
 
+/// Time on since the last reset.
+std::int64_t on_ns(const Session& session, std::int64_t now_ns) noexcept {
+  return session.on_ns + (session.on_since_ns ? now_ns - *session.on_since_ns : 0);
+}
+
 void finish_stretch(Session& session, std::int64_t now_ns, const Counters& now) noexcept {
   if (session.on_since_ns) {
-    session.on_ns += now_ns - *session.on_since_ns;
+    session.on_ns = on_ns(session, now_ns);
     session.counted += now - session.on_since_counters;
     session.on_since_ns.reset();
   }
@@ -87,6 +93,11 @@ bool Collector::running(const Session& session) noexcept {
   return session.running();
 }
 
+bool Collector::on(const Session& session) noexcept {
+  const std::lock_guard lock(control_);
+  return session.on_since_ns.has_value();
+}
+
 void Collector::pause(Session& session) noexcept {
   const std::lock_guard lock(control_);
   if (session.running() && session.pauses++ == 0) {
@@ -108,20 +119,33 @@ void Collector::step(Session& session) {
     throw Error("step() on a stopped profiler; call start() first, or step() inside its scope");
   }
   const auto slot = static_cast<std::size_t>(session.slot);
+  const std::int64_t ended = session.step_number++;
   ++session.steps;
+  aggregate::StepSums sums = std::exchange(session.step_sums, {});
   visit_drained([&](ThreadRing& ring) {
+    Partial& partial = *ring.partials[slot];
     ring.bases[slot].push(ring.unnamed.load(std::memory_order_relaxed));
-    ring.partials[slot]->step = session.steps;
+    sums.merge(std::exchange(partial.step_sums, {}));
+    partial.step = session.step_number;
   });
+  const std::int64_t on = on_ns(session, base::monotonic_ns());
+  const std::int64_t wall = on - std::exchange(session.on_ns_before_step, on);
+  if (wall > 0 || !sums.empty()) {
+    session.series.add(ended, wall, sums);
+  }
   renew_mask_budget();
 }
 
-void Collector::reset(Session& session) {
+void Collector::reset(Session& session, std::int64_t step_number) {
   const std::lock_guard lock(control_);
   session.collected = aggregate::Aggregate(session.wanted());
   session.detached.reset();
+  session.step_sums = {};
+  session.series = {};
   session.steps = 0;
+  session.step_number = step_number;
   session.on_ns = 0;
+  session.on_ns_before_step = 0;
   session.counted = {};
   if (!session.running()) {
     return;
@@ -144,7 +168,8 @@ Collected Collector::collect(Session& session) {
   const std::lock_guard lock(control_);
   settle(session);
   Collected collected{.aggregate = aggregate::Aggregate(session.wanted()),
-                      .on_ns = session.on_ns,
+                      .series = session.series,
+                      .on_ns = on_ns(session, base::monotonic_ns()),
                       .steps = session.steps,
                       .counters = session.counted};
   collected.aggregate.merge(session.collected);
@@ -154,7 +179,6 @@ Collected Collector::collect(Session& session) {
   const auto slot = static_cast<std::size_t>(session.slot);
   visit_drained([&](ThreadRing& ring) { collected.aggregate.merge(ring.partials[slot]->aggregate); });
   if (session.on_since_ns) {
-    collected.on_ns += base::monotonic_ns() - *session.on_since_ns;
     collected.counters += counters_.read() - session.on_since_counters;
   }
   return collected;

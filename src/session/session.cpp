@@ -10,7 +10,7 @@ constexpr std::string_view kHandWritten = "eager";
 
 }  // namespace
 
-Partial::Partial(Session& owner) : session(&owner), aggregate(owner.wanted()), step(owner.steps) {}
+Partial::Partial(Session& owner) : session(&owner), aggregate(owner.wanted()), step(owner.step_number) {}
 
 bool Session::sees(const records::AttentionCall& call, std::uint32_t thread) const noexcept {
   if (call.start_ns < started_ns.load(std::memory_order_relaxed)) {

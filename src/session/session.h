@@ -6,6 +6,8 @@
 #include <optional>
 
 #include "aggregate/aggregate.h"
+#include "aggregate/step_series.h"
+#include "aggregate/step_sums.h"
 #include "headscope/options.h"
 #include "session/counters.h"
 
@@ -23,6 +25,7 @@ struct Partial {
 
   Session* session;
   aggregate::Aggregate aggregate;
+  aggregate::StepSums step_sums;  ///< since the last step()
   std::int64_t step;
   std::unique_ptr<Partial> next;  ///< of Session::detached
 };
@@ -48,12 +51,16 @@ struct Session {
 
   int slot = -1;  ///< −1: stopped
   int pauses = 0;
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;                   ///< ended since the last reset
+  std::int64_t step_number = 0;             ///< of the step that goes on
   std::optional<std::int64_t> on_since_ns;  ///< set while running and not paused
   std::int64_t on_ns = 0;                   ///< finished stretches
-  Counters counted;                         ///< of finished stretches
+  std::int64_t on_ns_before_step = 0;
+  Counters counted;  ///< of finished stretches
   Counters on_since_counters;
-  aggregate::Aggregate collected;     ///< of finished runs
+  aggregate::Aggregate collected;  ///< of finished runs
+  aggregate::StepSums step_sums;   ///< of the step that goes on, from finished runs
+  aggregate::StepSeries series;
   std::unique_ptr<Partial> detached;  ///< of finished runs, not yet in `collected`
 };
 

@@ -47,7 +47,7 @@ class FrameCapture {
     try {
       if (open_frame(frame_, entry, watch_, arguments, state_)) {
         scope_.emplace(state_, frame_);
-        redispatch_.emplace(state_, watch_, watch_.memory ? score_size(frame_) : ScoreSize{},
+        redispatch_.emplace(state_, watch_, watch_.memory ? expected_allocations(frame_) : ExpectedAllocations{},
                             Redispatch::Inside::kObserved);
       }
     } catch (...) {

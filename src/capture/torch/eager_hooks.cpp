@@ -41,7 +41,11 @@ void observe(const c10::OperatorHandle& op, c10::DispatchKeySet next, ::torch::j
           output = view_of(target.toTensor());
         }
       }
-      redispatch.emplace(state, watching, ScoreSize{});
+      ExpectedAllocations expected;
+      if (const c10::IValue& first = arguments[0]; first.isTensor() && is_readable(first.toTensor())) {
+        expected.device = device_of(first.toTensor().device()).type;
+      }
+      redispatch.emplace(state, watching, expected);
     }
   } catch (...) {
     sink()->count_hook_error();

@@ -67,12 +67,26 @@ void set_mask(records::AttentionCall& call, const Frame& frame) noexcept {
   call.mask_bytes = frame.mask.stored_bytes;
 }
 
+/// Scaled copies of Q and K may have the size of an expanded or upcast one: no more is taken than those need.
+records::FoundAllocations found_allocations(const records::AttentionCall& call,
+                                            const MemoryMeter::Reading& reading) noexcept {
+  constexpr std::int64_t kFloat = 4;
+  const records::Geometry& g = call.geometry;
+  const std::int64_t keys_of_all_heads = g.batch * g.heads * g.kv_len * (g.head_dim + g.head_dim_v);
+  const auto operands = static_cast<std::int64_t>(call.q.elements + call.k.elements + call.v.elements);
+  return {.kv_copies = std::min(reading.of(AllocationKind::kKeyValueCopy),
+                                keys_of_all_heads * static_cast<std::int64_t>(call.k.element_size)),
+          .masks = reading.of(AllocationKind::kMask),
+          .upcasts = std::min(reading.of(AllocationKind::kUpcast), operands * kFloat)};
+}
+
 void set_memory(records::AttentionCall& call, const MemoryMeter::Reading& reading) noexcept {
   if (reading.allocated_bytes >= 0) {
     call.allocated_bytes = reading.allocated_bytes;
     call.peak_bytes = reading.peak_bytes;
     // Allocations show score matrices that no hooked op made; the chain's own ops are the least.
-    call.score_bytes = std::max(call.score_bytes, reading.score_bytes);
+    call.score_bytes = std::max(call.score_bytes, reading.of(AllocationKind::kScores));
+    call.found = found_allocations(call, reading);
   }
 }
 
@@ -158,17 +172,45 @@ bool open_frame(Frame& frame, const OpEntry& entry, const records::Watch& watch,
   return true;
 }
 
-ScoreSize score_size(const Frame& frame) noexcept {
+ExpectedAllocations expected_allocations(const Frame& frame) noexcept {
+  using Kind = AllocationKind;
+  constexpr std::int64_t kFloat = 4;
   const auto& [q, k, v] = std::tie(frame.arguments.q, frame.arguments.k, frame.arguments.v);
   const int sequence = frame.entry->layout == Layout::kBSHD ? -3 : -2;
   const std::int64_t q_len = q.size(sequence);
   const std::int64_t kv_len = k.size(sequence);
   const std::int64_t head_dim = q.size(-1);
   const std::int64_t head_dim_v = v.size(-1);
-  if (head_dim == 0 || head_dim == kv_len || head_dim == q_len || head_dim_v == kv_len || head_dim_v == q_len) {
-    return {};
+  const auto size = static_cast<std::int64_t>(q.element_size);
+  ExpectedAllocations expected;
+  expected.device = q.device.type;
+  if (head_dim == 0) {
+    return expected;
   }
-  return {q.elements() / head_dim * kv_len, static_cast<std::int64_t>(q.element_size)};
+  const std::int64_t rows = q.elements() / head_dim;  // batch · heads · q_len
+  if (head_dim != kv_len && head_dim != q_len && head_dim_v != kv_len && head_dim_v != q_len) {
+    expected.expect(Kind::kScores, rows * kv_len * size);
+    expected.expect(Kind::kScores, rows * kv_len * kFloat);
+  }
+  if (q_len > 0 && k.elements() != rows / q_len * kv_len * head_dim) {
+    // Grouped queries: K and V are repeated for each query head.
+    expected.expect(Kind::kKeyValueCopy, rows / q_len * kv_len * head_dim * size);
+    expected.expect(Kind::kKeyValueCopy, rows / q_len * kv_len * head_dim_v * size);
+  }
+  const std::int64_t mask = frame.arguments.mask ? frame.arguments.mask->elements() : q_len * kv_len;
+  if (frame.arguments.mask || frame.arguments.causal) {
+    // A bool mask, given or built for causality, becomes one of numbers.
+    expected.expect(Kind::kMask, mask * size);
+    expected.expect(Kind::kMask, mask * kFloat);
+    expected.expect(Kind::kMask, mask);
+  }
+  if (size < kFloat) {
+    for (const TensorView* operand : {&q, &k, &v}) {
+      expected.expect(Kind::kUpcast, operand->elements() * kFloat);
+    }
+    expected.expect(Kind::kUpcast, rows / std::max<std::int64_t>(q_len, 1) * kv_len * head_dim * kFloat);
+  }
+  return expected;
 }
 
 void close_frame(Frame& frame, const Redispatch& own, ThreadState& state) {

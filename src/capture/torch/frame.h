@@ -30,9 +30,9 @@ struct Frame {
 bool open_frame(Frame& frame, const OpEntry& entry, const records::Watch& watch, const Arguments& arguments,
                 ThreadState& state);
 
-/// Size of the score matrices that the frame's call may allocate; none where an operand has as many
+/// What the math path of the frame's op may allocate. Score matrices are left out where an operand has as many
 /// elements, so that allocations do not tell them apart.
-ScoreSize score_size(const Frame& frame) noexcept;
+ExpectedAllocations expected_allocations(const Frame& frame) noexcept;
 
 /// Delivers the frame's call; `own` is the span of the composite op. The frame is no longer the thread's.
 void close_frame(Frame& frame, const Redispatch& own, ThreadState& state);

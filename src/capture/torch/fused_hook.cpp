@@ -150,7 +150,9 @@ class FusedCapture {
           output_ = view_of(output.toTensor());
         }
       }
-      redispatch_.emplace(state_, watch_, ScoreSize{});
+      ExpectedAllocations expected;
+      expected.device = call_->device.type;
+      redispatch_.emplace(state_, watch_, expected);
     } catch (...) {
       sink()->count_hook_error();
     }

@@ -1,34 +1,34 @@
 #pragma once
 
-#include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 
+#include "capture/expected_allocations.h"
+
 namespace headscope::capture::torch {
 
-/// Size of one call's score matrices: allocations of `elements` elements of `element_size` bytes, or of 4
-/// (an upcast to fp32), are taken for one. 0 elements: none are looked for.
-struct ScoreSize {
-  std::int64_t elements = 0;
-  std::int64_t element_size = 0;
-};
-
-/// Counts what one thread allocates while an op runs: torch's allocators report to the object in the
-/// PROFILER_STATE slot of the thread's debug info. torch casts whatever lies in that slot to its own
-/// profiler's type, so ours is there only while a hooked op is redispatched, and only if the slot is free.
+/// Counts what one thread allocates while an op runs. The PROFILER_STATE slot is ours only while a hooked op is
+/// redispatched, and only if it is free or holds the reporter of a scope (scope_memory.h), which then hands on what
+/// it is told.
 class MemoryMeter {
  public:
   struct Reading {
     std::int64_t allocated_bytes = -1;  ///< −1: not measured
     std::int64_t peak_bytes = -1;
-    std::int64_t score_bytes = -1;
+    /// Bytes allocated of each AllocationKind.
+    std::array<std::int64_t, kAllocationKinds> by_kind{};
+
+    [[nodiscard]] std::int64_t of(AllocationKind kind) const noexcept {
+      return by_kind[static_cast<std::size_t>(kind)];
+    }
   };
 
   /// Starts counting unless it runs already or another profiler holds the slot. True when it has started;
   /// stop() must follow on the same thread.
-  bool start(ScoreSize scores) noexcept;
+  bool start(const ExpectedAllocations& expected) noexcept;
   Reading stop() noexcept;
 
  private:
@@ -38,6 +38,7 @@ class MemoryMeter {
   std::shared_ptr<c10::ThreadLocalDebugInfo> alone_;
   std::shared_ptr<c10::ThreadLocalDebugInfo> before_;
   bool running_ = false;
+  bool in_scope_ = false;
 };
 
 }  // namespace headscope::capture::torch

@@ -30,6 +30,8 @@ records::DType dtype_of(c10::ScalarType type) noexcept {
   }
 }
 
+}  // namespace
+
 records::Device device_of(c10::Device device) noexcept {
   records::Device result{records::DeviceType::kOther, static_cast<std::int8_t>(device.index())};
   if (device.is_cpu()) {
@@ -41,8 +43,6 @@ records::Device device_of(c10::Device device) noexcept {
   }
   return result;
 }
-
-}  // namespace
 
 bool is_readable(const at::Tensor& tensor) noexcept {
   if (!tensor.defined()) {

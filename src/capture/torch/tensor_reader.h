@@ -13,6 +13,8 @@ namespace headscope::capture::torch {
 /// Looks at the dispatch key set first: the mere question for `.sizes()` specialises a FakeTensor.
 bool is_readable(const at::Tensor& tensor) noexcept;
 
+records::Device device_of(c10::Device device) noexcept;
+
 /// Identity of a readable tensor's storage.
 StorageId storage_of(const at::Tensor& tensor) noexcept;
 

@@ -33,9 +33,10 @@ OpenForwards& open_forwards() noexcept {
 
 bool inside_backward() noexcept { return ::torch::autograd::get_current_node() != nullptr; }
 
-Redispatch::Redispatch(ThreadState& state, const records::Watch& watch, ScoreSize scores, Inside inside) noexcept
+Redispatch::Redispatch(ThreadState& state, const records::Watch& watch, const ExpectedAllocations& expected,
+                       Inside inside) noexcept
     : state_(state),
-      metered_(watch.memory && state.meter.start(scores)),
+      metered_(watch.memory && state.meter.start(expected)),
       suppression_(inside == Inside::kSuppressed ? 1 : 0),
       start_ns_(base::monotonic_ns()) {
   state_.suppressed += suppression_;

@@ -87,7 +87,7 @@ class Redispatch {
     kObserved,    ///< inner ops are looked at: this one is a frame around them
   };
 
-  Redispatch(ThreadState& state, const records::Watch& watch, ScoreSize scores,
+  Redispatch(ThreadState& state, const records::Watch& watch, const ExpectedAllocations& expected,
              Inside inside = Inside::kSuppressed) noexcept;
   Redispatch(const Redispatch&) = delete;
   Redispatch& operator=(const Redispatch&) = delete;

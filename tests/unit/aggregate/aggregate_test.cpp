@@ -53,6 +53,21 @@ TEST(Aggregate, SumsFlopsOverTheCallsOfARow) {
   EXPECT_EQ(stats.attention_breakdown.at(0).flops, Count{2 * 12'582'912});
 }
 
+TEST(Aggregate, ModelFlopsLeaveOutWhatWasComputedAgain) {
+  // P = 4, D = Dv = 4. Forward 64; the same again; backward 2·4·(12+8) = 160, of which 2·4·4 = 32 make QKᵀ again.
+  const auto call = [] { return a_call().shape(1, 1, 2, 4); };
+  const TimeSection time = stats_of({call(), call().direction(Direction::kRecompute), call().backward()}).time;
+  EXPECT_EQ(time.hardware_flops, Count{64 + 64 + 160});
+  EXPECT_EQ(time.model_flops, Count{64 + 160 - 32});
+  EXPECT_DOUBLE_EQ(time.recompute_flops_share.value(), 64.0 / 288.0);
+  EXPECT_DOUBLE_EQ(time.backward_recompute_flops_share.value(), 32.0 / 288.0);
+}
+
+TEST(Aggregate, ModelFlopsAreUnknownWhereFlopsAre) {
+  const auto unknown = a_call().shape(1, 2, 8, 4).with([](auto& call) { call.lengths_unknown = true; });
+  EXPECT_EQ(stats_of({unknown}).time.model_flops, std::nullopt);
+}
+
 TEST(Aggregate, CallsOfDifferentGeometryAreDifferentRows) {
   EXPECT_EQ(stats_of({a_call().shape(1, 2, 8, 4), a_call().shape(1, 2, 8, 5)}).attention_breakdown.size(), 2U);
 }

@@ -19,8 +19,8 @@ Value row_of(const AttentionRow& row) {
 TEST(StatsToValue, SectionsThatAreNotMadeAreNullWithAReason) {
   const Value stats = to_value(Stats{});
   const Value reasons = member(member(stats, "meta"), "absent_sections");
-  for (const char* section : {"positions", "kv_cache", "memory", "steps", "stages", "requests", "roofline", "patterns",
-                              "tolerance", "replay", "comparison", "recommendations"}) {
+  for (const char* section : {"positions", "kv_cache", "stages", "requests", "roofline", "patterns", "tolerance",
+                              "replay", "comparison", "recommendations"}) {
     EXPECT_TRUE(has_member(stats, section)) << section;
     EXPECT_TRUE(member(stats, section).is_null()) << section;
     EXPECT_FALSE(member(reasons, section).is_null()) << section;
@@ -39,13 +39,17 @@ TEST(StatsToValue, EveryAbsentKeyIsAKeyOfItsSection) {
   const Value value = to_value(stats_of({a_row("a")}));
   const Value absent = member(member(value, "meta"), "absent_keys");
   for (const auto& [path, reason] : std::get<Value::Object>(absent.data())) {
-    const auto dot = path.find('.');
-    Value section = member(value, path.substr(0, dot));
-    if (const auto* list = std::get_if<Value::List>(&section.data())) {
-      section = Value(list->front());
+    Value section = value;
+    std::string key = path;
+    for (auto dot = key.find('.'); dot != std::string::npos; dot = key.find('.')) {
+      section = member(section, key.substr(0, dot));
+      if (const auto* list = std::get_if<Value::List>(&section.data())) {
+        section = Value(list->front());
+      }
+      key = key.substr(dot + 1);
     }
-    EXPECT_TRUE(has_member(section, path.substr(dot + 1))) << path;
-    EXPECT_TRUE(member(section, path.substr(dot + 1)).is_null()) << path;
+    EXPECT_TRUE(has_member(section, key)) << path;
+    EXPECT_TRUE(member(section, key).is_null()) << path;
   }
 }
 
@@ -131,20 +135,35 @@ void expect_documented(const Value& value, const std::string& documentation) {
   }
 }
 
+TEST(StatsToValue, StepsAreNullWithAReasonUntilOneEnded) {
+  const Value value = to_value(Stats{});
+  EXPECT_TRUE(member(value, "steps").is_null());
+  EXPECT_FALSE(member(member(member(value, "meta"), "absent_sections"), "steps").is_null());
+}
+
 TEST(StatsToJson, EveryKeyIsInTheSchema) {
   const std::string documentation = source_file("docs/schema.md");
   Stats stats = a_small_model();
   stats.calls.emplace_back();
+  stats.steps.emplace_back();
+  stats.memory.devices.emplace_back();
+  stats.memory.layers.emplace_back();
+  stats.memory.spikes.push_back({.parts = {{"upcast", 1}}});
   const Value value = to_value(stats);
   expect_documented(value, documentation);
-  for (const char* section : {"meta", "time", "diagnostics"}) {
+  for (const char* section : {"meta", "memory", "time", "diagnostics"}) {
     expect_documented(member(value, section), documentation);
   }
-  for (const char* section : {"attention_breakdown", "heads", "calls"}) {
+  for (const char* section : {"attention_breakdown", "heads", "calls", "steps"}) {
     const Value rows = member(value, section);
     expect_documented(std::get<Value::List>(rows.data()).front(), documentation);
   }
   expect_documented(member(member(value, "meta"), "options"), documentation);
+  expect_documented(member(member(value, "time"), "gaps"), documentation);
+  for (const char* list : {"devices", "layers", "spikes"}) {
+    const Value rows = member(member(value, "memory"), list);
+    expect_documented(std::get<Value::List>(rows.data()).front(), documentation);
+  }
 }
 
 }  // namespace

@@ -226,6 +226,89 @@ TEST(Step, KeptCallsSayTheirs) {
   EXPECT_EQ(stats_of(session).calls.at(1).step, 1);
 }
 
+TEST(Steps, HaveAPointEachWithTheirCalls) {
+  TestSession session;
+  collector().start(session);
+  record();
+  collector().step(session);
+  record();
+  record();
+  collector().step(session);
+  const std::vector<StepPoint> points = points_of(session);
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_EQ(points[0].calls, 1U);
+  EXPECT_EQ(points[1].calls, 2U);
+  EXPECT_EQ(points[1].first_step, 1);
+}
+
+TEST(Steps, StepThatGoesOnHasNoPoint) {
+  TestSession session;
+  collector().start(session);
+  record();
+  EXPECT_TRUE(points_of(session).empty());
+}
+
+TEST(Steps, CallsOfAllThreadsAreInTheStep) {
+  TestSession session;
+  collector().start(session);
+  record();
+  on_another_thread([] { record(); });
+  collector().step(session);
+  EXPECT_EQ(points_of(session).at(0).calls, 2U);
+}
+
+TEST(Steps, StepGoesOnAfterAStopAndAStart) {
+  TestSession session;
+  collector().start(session);
+  record();
+  collector().stop(session);
+  collector().start(session);
+  record();
+  collector().step(session);
+  EXPECT_EQ(points_of(session).at(0).calls, 2U);
+}
+
+TEST(Steps, PointsSumToTheWallTime) {
+  TestSession session;
+  collector().start(session);
+  collector().step(session);
+  collector().pause(session);
+  collector().resume(session);
+  collector().step(session);
+  collector().stop(session);
+  const Collected collected = collector().collect(session);
+  const std::vector<StepPoint> points = collected.series.points();
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_GT(points[0].wall.count(), 0);
+  EXPECT_LE(points[0].wall.count() + points[1].wall.count(), collected.on_ns);
+}
+
+TEST(Steps, StepInWhichTheProfilerWasPausedHasNoPoint) {
+  TestSession session;
+  collector().start(session);
+  collector().pause(session);
+  collector().step(session);  // on until the pause
+  collector().step(session);
+  collector().resume(session);
+  record();
+  collector().step(session);
+  const std::vector<StepPoint> points = points_of(session);
+  ASSERT_EQ(points.size(), 2U);
+  EXPECT_EQ(points[1].first_step, 2);
+}
+
+TEST(Steps, ResetNumbersThemFromWhereItIsTold) {
+  TestSession session;
+  collector().start(session);
+  collector().step(session);
+  collector().reset(session, 40);
+  record();
+  collector().step(session);
+  const std::vector<StepPoint> points = points_of(session);
+  ASSERT_EQ(points.size(), 1U);
+  EXPECT_EQ(points[0].first_step, 40);
+}
+
 TEST(Numbers, CallsBeyond512ShareARowAndAreCounted) {
   TestSession session;
   collector().start(session);
@@ -281,7 +364,7 @@ TEST(Reset, ForgetsCallsAndSteps) {
   collector().start(session);
   record();
   collector().step(session);
-  collector().reset(session);
+  collector().reset(session, 0);
   EXPECT_EQ(calls_seen(session), 0U);
   EXPECT_EQ(collector().collect(session).steps, 0);
 }
@@ -290,7 +373,7 @@ TEST(Reset, KeepsRunning) {
   TestSession session;
   collector().start(session);
   record();
-  collector().reset(session);
+  collector().reset(session, 0);
   record();
   EXPECT_EQ(layers(session), (std::vector<std::string>{"attention[0]"}));
 }
@@ -300,7 +383,7 @@ TEST(Reset, OfAStoppedSessionForgetsItsCalls) {
   collector().start(session);
   record();
   collector().stop(session);
-  collector().reset(session);
+  collector().reset(session, 0);
   EXPECT_EQ(calls_seen(session), 0U);
 }
 

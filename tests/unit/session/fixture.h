@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "aggregate/snapshot.h"
 #include "base/clock.h"
@@ -35,6 +36,8 @@ inline Stats stats_of(Session& session) {
   aggregate::fill_stats(collected.aggregate, [](std::uint32_t) { return nullptr; }, stats);
   return stats;
 }
+
+inline std::vector<StepPoint> points_of(Session& session) { return collector().collect(session).series.points(); }
 
 inline std::uint64_t calls_seen(Session& session) { return collector().collect(session).aggregate.calls_seen(); }
 

@@ -65,7 +65,7 @@ TEST(Threads, SessionsComeAndGoWhileCallsAreMade) {
     TestSession brief;
     collector().start(brief);
     collector().step(brief);
-    collector().reset(brief);
+    collector().reset(brief, 0);
     collector().pause(brief);
     collector().resume(brief);
     collector().stop(brief);
