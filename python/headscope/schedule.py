@@ -132,7 +132,7 @@ class Windows:
         self._recording = False
 
     def _clear(self) -> None:
-        self._core.reset()
+        self._core.reset(self._step)
 
     def _action_of(self, step: int) -> ProfilerAction:
         action = self._schedule(step)

@@ -222,6 +222,19 @@ def test_numbers_of_unnamed_layers_start_again_in_each_step_of_a_window(attend):
     assert [(row["layer"], row["calls"]) for row in rows] == [("attention[0]", 2), ("attention[1]", 2)]
 
 
+def test_steps_have_the_numbers_of_the_schedule(loop):
+    numbers = []
+    profiler = AttentionProfiler(
+        schedule=torch_schedule(wait=1, warmup=1, active=2, skip_first=1),
+        on_ready=lambda prof: numbers.append([call["step"] for call in prof.get_stats()["calls"]]),
+        keep_calls=10,
+    )
+    with profiler:
+        loop(profiler, 9)
+
+    assert numbers == [[3, 4], [7, 8]]
+
+
 @pytest.mark.parametrize("pause", [0, 1, 2, 3, 5])
 def test_paused_step_is_left_out_whatever_its_state(pause, loop):
     windows: list[list[int]] = []
