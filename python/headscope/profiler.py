@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -15,6 +16,7 @@ from torch import nn
 from headscope._native import Budget, Error, core
 from headscope.integrations.torch_profiler import make_way_for_torch_profiler
 from headscope.layers import LayerHooks
+from headscope.schedule import Schedule, Windows
 from headscope.stats import Stats
 
 _P = ParamSpec("_P")
@@ -32,6 +34,11 @@ class AttentionProfiler:
         print(prof.get_stats())
 
     model: gives layers their names (module paths) and the model's head counts. Optional.
+    schedule: which steps are collected: what `torch.profiler.schedule(wait=…, warmup=…, active=…)` returns, or any
+        function from a step's number (0 begins at the start) to a ProfilerAction. Each active window starts afresh;
+        `get_stats()` shows the open window, else the last one. Steps outside cost nothing: the hooks are idle.
+    on_ready: called with this profiler when a window has ended, by the `step()` or the stop that ended it, while
+        nothing is collected; without a schedule at each stop. Its exceptions go to the caller of that `step()` or stop.
     per_head: split every figure over the heads (`stats["heads"]`).
     memory: "calls" measures allocations inside each attention op; "scope" also the peak of the whole scope: of what
         the thread that starts the profiler allocates, and the backward passes that it starts (a torch.profiler that
@@ -55,6 +62,8 @@ class AttentionProfiler:
         self,
         model: nn.Module | None = None,
         *,
+        schedule: Schedule | None = None,
+        on_ready: Callable[[AttentionProfiler], object] | None = None,
         per_head: bool = True,
         memory: Literal["calls", "scope", "off"] = "calls",
         eager: Literal["basic", "off", "detail"] = "basic",
@@ -78,10 +87,15 @@ class AttentionProfiler:
             keep_calls=keep_calls,
             start_now=False,
         )
+        if on_ready is not None and not callable(on_ready):
+            raise Error(f"on_ready must be a function that takes the profiler, not {on_ready!r}")
+        self._on_ready = on_ready
         self._lock = threading.RLock()
         self._entered = 0
+        self._starts = 0
         self._hooks: LayerHooks | None = None
-        self._layers: LayerHooks | None = None  # the last, also once removed
+        self._last_hooks: LayerHooks | None = None  # also once removed
+        self._windows = None if schedule is None else Windows(schedule, self._core, self._observe)
 
     @property
     def running(self) -> bool:
@@ -91,20 +105,37 @@ class AttentionProfiler:
     def start(self) -> None:
         """Starts, or continues after `stop()`. No effect while running. Raises Error when 16 profilers run."""
         with self._lock:
-            if self._hooks is None and self._model is not None:
-                self._hooks = self._layers = LayerHooks(self._model)
+            if self.running:
+                return
             try:
-                self._core.start()
+                if self._windows is not None:
+                    self._windows.start()
+                else:
+                    self._observe(True)
+                    self._core.start()
             except BaseException:
-                self._remove_hooks()
+                self._core.stop()
+                self._observe(False)
                 raise
+            self._starts += 1
 
     def stop(self) -> None:
-        """Stops, also out of every `with` that is open. No effect when stopped."""
+        """Stops, also out of every `with` that is open, and calls `on_ready`. No effect when stopped."""
+        if self._stop() and self._on_ready is not None:
+            self._on_ready(self)
+
+    def _stop(self) -> bool:
+        """True when there is something for `on_ready`."""
         with self._lock:
             self._entered = 0
-            self._core.stop()
-            self._remove_hooks()
+            self._name_compiled_layers()
+            ready = self.running
+            if self._windows is not None:
+                ready = self._windows.stop() and ready
+            else:
+                self._core.stop()
+            self._observe(False)
+            return ready
 
     def __enter__(self) -> AttentionProfiler:
         with self._lock:
@@ -118,33 +149,66 @@ class AttentionProfiler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         with self._lock:
+            if self._entered == 0:
+                return
+            self._entered -= 1
             if self._entered > 0:
-                self._entered -= 1
-                if self._entered == 0:
-                    self.stop()
+                return
+            ready = self._stop()
+        if ready and self._on_ready is not None:
+            try:
+                self._on_ready(self)
+            except Exception as own:
+                if error is None:
+                    raise
+                # The program's own exception passes through unchanged.
+                warnings.warn(f"on_ready failed: {own!r}", RuntimeWarning, stacklevel=2)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Leaves the calls inside the `with` out. Pauses nest; on all threads that the profiler sees."""
-        self._core.pause()
+        with self._lock:
+            start = self._starts
+            self._core.pause()
         try:
             yield
         finally:
-            self._core.resume()
+            with self._lock:
+                # A stop ends the pauses that it finds; what a later start pauses is not ours.
+                if self._starts == start:
+                    self._core.resume()
 
     def step(self) -> None:
-        """Ends a step: unnamed calls are numbered from 0 again and the mask budget is renewed."""
-        self._core.step()
+        """Ends a step: unnamed calls are numbered from 0 again and the mask budget is renewed.
+
+        With a schedule, also decides what becomes of the next step. Raises Error when stopped.
+        """
+        if self._windows is None:
+            self._core.step()
+            return
+        with self._lock:
+            ready = self._windows.step()
+        if ready:
+            try:
+                if self._on_ready is not None:
+                    self._on_ready(self)
+            finally:
+                with self._lock:
+                    self._windows.go_on()
 
     def reset(self) -> None:
-        """Forgets everything collected; a running profiler keeps running."""
-        self._core.reset()
+        """Forgets everything collected; a running profiler keeps running, and a schedule goes on where it is."""
+        with self._lock:
+            if self._windows is not None:
+                self._windows.reset()
+            else:
+                self._core.reset()
 
     def get_stats(self) -> Stats:
         """A snapshot of what was collected so far; also valid while running, and before the first start."""
-        if self._layers is not None:
-            self._core.name_by_order(self._layers.order_of_compiled_code())
-        return Stats(self._core.get_stats())
+        with self._lock:
+            self._name_compiled_layers()
+            return Stats(self._core.get_stats() if self._windows is None else self._windows.snapshot())
 
     def assert_budget(self, budget: Budget | None = None, **limits: Any) -> None:
         """The same as `get_stats().assert_budget(...)`: AssertionError that lists the violations, if any."""
@@ -178,10 +242,18 @@ class AttentionProfiler:
     def __reduce__(self) -> Any:
         raise Error("an AttentionProfiler cannot be copied or pickled; keep prof.get_stats().to_dict() instead")
 
-    def _remove_hooks(self) -> None:
-        if self._hooks is not None:
+    def _observe(self, on: bool) -> None:
+        """Attaches the hooks that name layers, or detaches them."""
+        if on and self._hooks is None and self._model is not None:
+            self._hooks = self._last_hooks = LayerHooks(self._model)
+        elif not on and self._hooks is not None:
+            self._name_compiled_layers()
             self._hooks.remove()
             self._hooks = None
+
+    def _name_compiled_layers(self) -> None:
+        if self._last_hooks is not None:
+            self._core.name_by_order(self._last_hooks.order_of_compiled_code())
 
 
 def _checked_model(model: Any) -> nn.Module | None:

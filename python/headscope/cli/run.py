@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import runpy
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ def add_parser(subparsers: Any) -> None:
         "run",
         usage=_USAGE,
         help="profile a script or module",
-        description="Runs SCRIPT (or the module after -m) with args, writes a JSON report and prints a table.",
+        description="Runs SCRIPT (or the module after -m) with args, writes a JSON report and prints a table. "
+        "Each step of a torch optimizer ends a step of the profile.",
     )
     parser.add_argument(
         "-o", "--output", default="headscope.json", metavar="PATH", help="report (default: %(default)s)"
@@ -41,12 +44,29 @@ def run(options: argparse.Namespace) -> int:
         raise Problem(f"there is no script {options.script}")
     profiler = load_profiler().AttentionProfiler(eager=options.eager, memory=options.memory)
     try:
-        with profiler:
+        with profiler, _steps_of_optimizers(profiler):
             status = _run_as_main(options.script, options.arguments, is_module=options.module)
     finally:
         # Also when the program failed: what it did up to there is why one looks.
         _report(profiler, options)
     return status
+
+
+@contextlib.contextmanager
+def _steps_of_optimizers(profiler: Any) -> Iterator[None]:
+    """A script without prof.step() has steps all the same, so that a layer has the same number in all of them."""
+    from torch.compiler import is_compiling
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    def end_step(*_: object) -> None:
+        if not is_compiling() and profiler.running:
+            profiler.step()
+
+    handle = register_optimizer_step_post_hook(end_step)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _run_as_main(target: str, arguments: list[str], *, is_module: bool) -> int:
