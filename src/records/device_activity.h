@@ -50,8 +50,8 @@ struct Launch {
 struct DeviceActivity {
   std::vector<DeviceSpan> spans;
   std::vector<Launch> launches;
-  std::uint64_t dropped = 0;   ///< records that the source lost
-  std::uint64_t untimed = 0;   ///< spans without times
+  std::uint64_t dropped = 0;  ///< records that the source lost
+  std::uint64_t untimed = 0;  ///< spans without times
 };
 
 }  // namespace headscope::records
