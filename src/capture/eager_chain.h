@@ -30,6 +30,7 @@ struct EagerProduct {
   records::DType dtype = records::DType::kOther;
   records::Device device;
   bool inside_backward = false;
+  std::uint64_t newest_node = 0;
   EagerWork work;
 };
 

@@ -51,6 +51,7 @@ void EagerRecogniser::remember(const ProductEvent& event, const ProductShape& sh
   product.dtype = event.a.dtype;
   product.device = event.a.device;
   product.inside_backward = event.inside_backward;
+  product.newest_node = event.newest_node;
   product.work = {};
   EagerWork& work = product.work;
   work.begin(event.span);
@@ -185,8 +186,9 @@ EagerChain* EagerRecogniser::chain_by_storage(const ProductEvent& event, const P
 }
 
 EagerChain* EagerRecogniser::chain_by_shape(const ProductEvent& event, const ProductShape& shape) noexcept {
-  if (is_transposed(event.a)) {
-    return nullptr;  // Pᵀ of a backward; a copy of P is dense
+  // Pᵀ or dO·Vᵀ of a backward; a copy of P is dense.
+  if (is_transposed(event.a) || (event.inside_backward && is_transposed(event.b))) {
+    return nullptr;
   }
   EagerChain* best = nullptr;
   for (EagerChain& chain : chains_) {
@@ -294,6 +296,7 @@ std::optional<EagerRecogniser::Finished> EagerRecogniser::finish_forward(EagerCh
 EagerRecogniser::Finished EagerRecogniser::finish_scores(EagerChain& chain, std::int64_t head_dim_v) noexcept {
   Finished finished;
   finished.probabilities = chain.probabilities;
+  finished.first_node = chain.product.newest_node;
   records::AttentionCall& call = finished.call;
   EagerProduct& scores = chain.product;
   EagerWork& work = chain.work();

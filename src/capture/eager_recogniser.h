@@ -19,6 +19,7 @@ struct ProductEvent {
   TensorView a, b, out;
   OpSpan span;
   bool inside_backward = false;
+  std::uint64_t newest_node = 0;  ///< of the thread's autograd graphs
 };
 
 /// A softmax; `dim` counted from the front.
@@ -106,6 +107,8 @@ class EagerRecogniser {
     records::AttentionCall call;
     /// Storage of the softmax's output, which autograd saves for the backward.
     StorageId probabilities = 0;
+    /// The newest autograd node at QKᵀ.
+    std::uint64_t first_node = 0;
   };
 
   /// With `detail`, all elementwise ops are reported too, and `materialized` is exact where every step was

@@ -1,6 +1,5 @@
 #include "capture/torch/delivery.h"
 
-#include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
 #include <atomic>
@@ -20,16 +19,6 @@ const records::OpInfo kEagerOp{"bmm+softmax+bmm", "eager", records::Kernel::kEag
 std::uint64_t next_call_id() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
-/// A forward inside a backward pass repeats an open forward when activation checkpointing runs it, which it
-/// does with gradients on. Attention of a Function.backward or a tensor hook runs with gradients off.
-std::optional<OpenForwards::Forward> repeated_forward(const records::AttentionCall& call) noexcept {
-  // One that stopped early is met in the backward that follows it, where gradients are off.
-  if (!call.inside_backward || !(call.scores_only || c10::GradMode::is_enabled())) {
-    return std::nullopt;
-  }
-  return open_forwards().take(call);
 }
 
 /// What the backward's saved storages lead to: of a recompute, the forward that it repeats.
@@ -91,7 +80,7 @@ void unpack_grouped_queries(records::AttentionCall& call) {
 }
 
 /// Gives the call its id, its layer and, of a forward, what it is to the backward pass that it runs in.
-void complete(records::AttentionCall& call) {
+void complete(records::AttentionCall& call, const ForwardPlace& place) {
   call.call_id = next_call_id();
   const bool backward = call.direction == Direction::kBackward;
   if (!backward) {
@@ -106,17 +95,16 @@ void complete(records::AttentionCall& call) {
   if (backward) {
     return;
   }
-  if (const auto repeated = repeated_forward(call)) {
+  const auto repeated = call.inside_backward ? repeated_forward(open_forwards(), call) : std::nullopt;
+  if (repeated) {
     call.direction = Direction::kRecompute;
     call.forward_call_id = repeated->call_id;
     call.layer = repeated->layer;
-    return;
-  }
-  if (call.layer.label == 0) {
+  } else if (call.layer.label == 0) {
     call.layer = sink()->next_unnamed_layer();
   }
-  if (!call.inside_backward) {
-    open_forwards().open(call);
+  if (place.repeatable()) {
+    open_forwards().open(model_call_id(call), call, place);
   }
 }
 
@@ -134,13 +122,14 @@ ForwardInfo info_of(const records::AttentionCall& call) {
 
 }  // namespace
 
-void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved) noexcept {
+void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved,
+             const ForwardPlace& place) noexcept {
   try {
     if (state.frame != nullptr) {
       state.frame->accept(std::move(call), saved);
       return;
     }
-    complete(call);
+    complete(call, place);
     describe_layer(call);
     // Not asked by grad mode: the ops inside an autograd.Function (flash-attn, varlen) run without it.
     if (call.direction != Direction::kBackward && !c10::InferenceMode::is_enabled()) {
@@ -163,7 +152,6 @@ void link_to_forward(records::AttentionCall& call, const ForwardInfo& forward) n
   call.mask = forward.mask;
   call.mask_count = forward.mask_count;
   call.mask_bytes = forward.mask_bytes;
-  open_forwards().close(forward.op, forward.layer, forward.geometry, forward.call_id);
 }
 
 void deliver_chain(ThreadState& state, EagerRecogniser::Finished&& finished, std::uint32_t sessions) noexcept {
@@ -179,7 +167,12 @@ void deliver_chain(ThreadState& state, EagerRecogniser::Finished&& finished, std
       call.layer.order = records::LayerRef::kUnknownOrder;
     }
   }
-  deliver(state, std::move(call), {state.probabilities.find(finished.probabilities), WeakStorage{}});
+  ForwardPlace place;
+  if (call.direction != Direction::kBackward && state.frame == nullptr) {
+    place = place_below_autograd();
+    place.first_node = finished.first_node;
+  }
+  deliver(state, std::move(call), {state.probabilities.find(finished.probabilities), WeakStorage{}}, place);
 }
 
 }  // namespace headscope::capture::torch

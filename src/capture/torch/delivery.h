@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "capture/torch/place.h"
 #include "capture/torch/thread_state.h"
 #include "capture/torch/weak_storage.h"
 #include "records/attention_call.h"
@@ -11,8 +12,10 @@ namespace headscope::capture::torch {
 /// Storages that autograd saves of a forward call.
 using SavedStorages = std::array<WeakStorage, 2>;
 
-/// A captured call on its way out: to the open composite op, which completes it, or else to the sink.
-void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved) noexcept;
+/// A captured call on its way out: to the open composite op, which completes it, or else to the sink. `place` is that
+/// of a forward.
+void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved,
+             const ForwardPlace& place) noexcept;
 
 /// Takes over from `forward` what a backward's own arguments do not tell.
 void link_to_forward(records::AttentionCall& call, const ForwardInfo& forward) noexcept;

@@ -232,6 +232,7 @@ void ProductHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
         event.out = output;
         event.span = span;
         event.inside_backward = inside_backward();
+        event.newest_node = newest_node();
         if (std::optional<EagerRecogniser::Finished> finished = state.recogniser.on_product(event)) {
           deliver_chain(state, *std::move(finished), watching.sessions);
         }

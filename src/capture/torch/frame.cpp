@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <algorithm>
 #include <tuple>
@@ -148,6 +149,7 @@ bool open_frame(Frame& frame, const OpEntry& entry, const records::Watch& watch,
   }
   frame.entry = &entry;
   frame.watch = watch;
+  frame.place = place_above_autograd();
   if (entry.role == OpRole::kNativeMha) {
     frame.native_heads = arguments.integer(Arg::kNumHeads).value_or(0);
     if (frame.native_heads <= 0 || q.dims != 3 || k.dims != 3 || v.dims != 3 || q.size(2) % frame.native_heads != 0) {
@@ -217,6 +219,9 @@ ExpectedAllocations expected_allocations(const Frame& frame) noexcept {
 
 void close_frame(Frame& frame, const Redispatch& own, ThreadState& state) {
   const bool native = frame.entry->role == OpRole::kNativeMha;
+  if (!frame.inner && c10::impl::dispatch_mode_enabled()) {
+    return;  // a mode gave the result of an earlier run, as selective checkpointing does; no attention ran
+  }
   if (!native && frame.inner && frame.inner->op->kernel == records::Kernel::kFused) {
     // The composite op may have padded or sliced around the fused one; its span is the user's call.
     frame.inner->start_ns = own.start_ns();
@@ -233,7 +238,7 @@ void close_frame(Frame& frame, const Redispatch& own, ThreadState& state) {
   set_mask(call, frame);
   set_memory(call, own.memory());
   // Without gradients autograd keeps nothing of a composite op that a backward could be known by.
-  deliver(state, std::move(call), c10::GradMode::is_enabled() ? frame.saved : SavedStorages{});
+  deliver(state, std::move(call), c10::GradMode::is_enabled() ? frame.saved : SavedStorages{}, frame.place);
 }
 
 }  // namespace headscope::capture::torch

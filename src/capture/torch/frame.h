@@ -17,6 +17,7 @@ struct Frame {
   SdpaArguments arguments;
   std::int64_t native_heads = 0;
   MaskCounter::Result mask;
+  ForwardPlace place;
 
   /// The call captured inside.
   std::optional<records::AttentionCall> inner;

@@ -174,7 +174,8 @@ class FusedCapture {
     if (call_->direction == Direction::kForward) {
       saved = take_output(results);
     }
-    deliver(state_, *std::move(call_), saved);
+    const bool has_place = call_->direction == Direction::kForward && state_.frame == nullptr;
+    deliver(state_, *std::move(call_), saved, has_place ? place_below_autograd() : ForwardPlace{});
     own_cost_.finish(redispatch_->start_ns(), redispatch_->end_ns());
     redispatch_.reset();
   }

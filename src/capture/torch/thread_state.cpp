@@ -1,7 +1,5 @@
 #include "capture/torch/thread_state.h"
 
-#include <torch/csrc/autograd/function.h>
-
 #include <atomic>
 
 namespace headscope::capture::torch {
@@ -30,8 +28,6 @@ OpenForwards& open_forwards() noexcept {
   static auto* const forwards = new OpenForwards;
   return *forwards;
 }
-
-bool inside_backward() noexcept { return ::torch::autograd::get_current_node() != nullptr; }
 
 Redispatch::Redispatch(ThreadState& state, const records::Watch& watch, const ExpectedAllocations& expected,
                        Inside inside) noexcept

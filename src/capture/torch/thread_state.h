@@ -59,9 +59,6 @@ inline ThreadState* observer(bool wanted) noexcept {
   return state.suppressed > 0 ? nullptr : &state;
 }
 
-/// True on a thread that runs a node of an autograd graph.
-bool inside_backward() noexcept;
-
 /// Own time of one hooked call in 64, outside the redispatch.
 class OwnCost {
  public:
