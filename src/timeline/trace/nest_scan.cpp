@@ -100,15 +100,11 @@ const char* NestScan::advance(const char* text, const char* end, bool last) noex
     const std::uint64_t inside = parity_so_far(masks.quotes) ^ inside_string_;
     const std::uint64_t opens = masks.opens & ~inside;
     const std::uint64_t closes = masks.closes & ~inside;
-    if (std::popcount(closes) < depth_) {
-      depth_ += std::popcount(opens) - std::popcount(closes);
-    } else {
-      for (std::uint64_t brackets = opens | closes; brackets != 0; brackets &= brackets - 1) {
-        const std::uint64_t lowest = brackets & (0 - brackets);
-        depth_ += (opens & lowest) != 0 ? 1 : -1;
-        if (depth_ == 0) {
-          return text + std::countr_zero(brackets) + 1;
-        }
+    for (std::uint64_t brackets = opens | closes; brackets != 0; brackets &= brackets - 1) {
+      const std::uint64_t lowest = brackets & (0 - brackets);
+      depth_ += (opens & lowest) != 0 ? 1 : -1;
+      if (depth_ == 0) {
+        return text + std::countr_zero(brackets) + 1;
       }
     }
     inside_string_ = 0 - (inside >> (kBlock - 1));

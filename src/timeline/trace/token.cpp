@@ -8,7 +8,8 @@ namespace {
 
 __extension__ using Wide = __int128;
 
-constexpr std::int64_t kLimit = std::int64_t{1} << 62;
+/// Two of them can be added.
+constexpr std::int64_t kLimit = (std::int64_t{1} << 62) - 1;
 /// Enough for ±2⁶² with three decimals and more; further digits are below a nanosecond or beyond the limit.
 constexpr Wide kDigitsLimit = Wide{1} << 120;
 
@@ -24,6 +25,46 @@ std::string_view trimmed(std::string_view text) noexcept {
     text.remove_prefix(1);
   }
   return text;
+}
+
+/// Goes past the digits at the front, of which there may be `most`; more, or none: false.
+bool take_digits(std::string_view& text, std::size_t most, std::int64_t& value, std::size_t& count) noexcept {
+  for (count = 0; count < text.size() && is_digit(text[count]); ++count) {
+    if (count == most) {
+      return false;
+    }
+    value = value * 10 + (text[count] - '0');
+  }
+  text.remove_prefix(count);
+  return count > 0;
+}
+
+/// Most tokens: few digits and nothing else.
+std::optional<std::int64_t> plain_integer(std::string_view token) noexcept {
+  constexpr std::size_t kMostDigits = 18;
+  std::int64_t value = 0;
+  std::size_t count = 0;
+  return take_digits(token, kMostDigits, value, count) && token.empty() ? std::optional(value) : std::nullopt;
+}
+
+/// Most times: digits, and up to three decimals; at most 18 digits in all.
+std::optional<std::int64_t> plain_nanoseconds(std::string_view token) noexcept {
+  constexpr std::size_t kMostDigits = 15;
+  constexpr std::int64_t kScale[] = {1000, 100, 10, 1};
+  std::int64_t value = 0;
+  std::size_t count = 0;
+  if (!take_digits(token, kMostDigits, value, count)) {
+    return std::nullopt;
+  }
+  count = 0;
+  if (!token.empty()) {
+    const bool point = token.front() == '.';
+    token.remove_prefix(1);
+    if (!point || !take_digits(token, 3, value, count) || !token.empty()) {
+      return std::nullopt;
+    }
+  }
+  return value * kScale[count];
 }
 
 /// digits · 10^power, rounded to the nearest.
@@ -58,6 +99,9 @@ std::string_view unquoted(std::string_view token) noexcept {
 
 std::optional<std::int64_t> integer_of(std::string_view token) noexcept {
   token = trimmed(unquoted(token));
+  if (const std::optional<std::int64_t> plain = plain_integer(token)) {
+    return plain;
+  }
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), value);
   if (error != std::errc() || end != token.data() + token.size()) {
@@ -68,6 +112,9 @@ std::optional<std::int64_t> integer_of(std::string_view token) noexcept {
 
 std::optional<std::int64_t> nanoseconds_of(std::string_view microseconds) noexcept {
   std::string_view token = trimmed(unquoted(microseconds));
+  if (const std::optional<std::int64_t> plain = plain_nanoseconds(token)) {
+    return plain;
+  }
   const bool negative = !token.empty() && token.front() == '-';
   if (negative) {
     token.remove_prefix(1);

@@ -12,7 +12,8 @@ namespace headscope::timeline::trace {
 std::optional<std::int64_t> integer_of(std::string_view token) noexcept;
 
 /// Microseconds as nanoseconds, from the decimal digits (a double has too few for a time since 1970): what lies below
-/// a nanosecond is rounded to the nearest. std::nullopt for what is no number, or beyond ±2⁶² ns.
+/// a nanosecond is rounded to the nearest. std::nullopt for what is no number, or not between −2⁶² and 2⁶² ns,
+/// so that a time and a duration can be added.
 std::optional<std::int64_t> nanoseconds_of(std::string_view microseconds) noexcept;
 
 /// The text of a quoted token without its quotes, escapes left as they are; other tokens as they are.

@@ -124,8 +124,10 @@ class TraceText {
       return;
     }
     EventHead head;
-    if (read_head(*event, head)) {
-      const Verdict verdict = verdict_on(head);
+    Verdict verdict;
+    const bool head_first = read_head(*event, head);
+    if (head_first) {
+      verdict = verdict_on(head);
       if (verdict.kind == EventKind::kSkipped) {
         recorder_.skip(verdict.reason);
         return;
@@ -136,7 +138,9 @@ class TraceText {
       recorder_.skip(records::SkipReason::kMalformed);
       return;
     }
-    const Verdict verdict = verdict_on({fields->phase, fields->category, fields->name});
+    if (!head_first) {
+      verdict = verdict_on({fields->phase, fields->category, fields->name});
+    }
     if (verdict.kind == EventKind::kSkipped) {
       recorder_.skip(verdict.reason);
     } else {

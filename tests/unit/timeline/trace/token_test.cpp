@@ -35,8 +35,8 @@ TEST(TraceToken, QuotedNumbersAreNumbers) {
 }
 
 TEST(TraceToken, TimesBeyondTheRangeAreNone) {
-  EXPECT_EQ(nanoseconds_of("4611686018427387.904"), std::int64_t{1} << 62);
-  EXPECT_EQ(nanoseconds_of("4611686018427387.905"), std::nullopt);
+  EXPECT_EQ(nanoseconds_of("4611686018427387.903"), (std::int64_t{1} << 62) - 1);
+  EXPECT_EQ(nanoseconds_of("4611686018427387.904"), std::nullopt);
   EXPECT_EQ(nanoseconds_of("99999999999999999999999999999999999999999999999999"), std::nullopt);
   EXPECT_EQ(nanoseconds_of("1e300"), std::nullopt);
   EXPECT_EQ(nanoseconds_of("1e99999999999999999999"), std::nullopt);

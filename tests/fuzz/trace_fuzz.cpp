@@ -1,0 +1,53 @@
+// libFuzzer: any bytes as a trace, plain or compressed. Only Error may come out, and what was read must be whole.
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+
+#include "headscope/error.h"
+#include "timeline/trace/trace_file.h"
+
+namespace {
+
+void check(bool holds) {
+  if (!holds) {
+    std::abort();
+  }
+}
+
+void check_whole(const headscope::records::TraceRecording& recording) {
+  std::uint64_t events = recording.ops.size() + recording.modules.size() + recording.steps.size() +
+                         recording.device_activity.spans.size() + recording.device_activity.launches.size();
+  for (const std::uint64_t skipped : recording.skipped) {
+    events += skipped;
+  }
+  check(events == recording.events);
+  std::size_t ops = 0;
+  for (const headscope::records::TraceThread& thread : recording.threads) {
+    ops += recording.ops_of(thread).size();
+  }
+  check(ops == recording.ops.size());
+  for (const headscope::records::HostOp& op : recording.ops) {
+    check(op.start_ns <= op.end_ns && op.thread < recording.threads.size() && op.name < recording.names.size());
+    for (const headscope::records::TraceInput& input : recording.inputs_of(op)) {
+      check(recording.sizes_of(input).size() == input.dims);
+      check(recording.strides_of(input).size() == (input.has_strides ? input.dims : 0U));
+      check(input.type < recording.names.size() && input.concrete < recording.names.size());
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  namespace trace = headscope::timeline::trace;
+  const auto source = trace::plain_text_of(
+      std::make_unique<trace::MemorySource>(std::string_view(reinterpret_cast<const char*>(data), size)));
+  try {
+    check_whole(trace::read_trace(*source, {.max_event_bytes = 4096}));
+  } catch (const headscope::Error&) {  // the usual end
+  }
+  return 0;
+}
