@@ -1,4 +1,5 @@
-// libFuzzer: any bytes as a trace, plain or compressed. Only Error may come out, and what was read must be whole.
+// libFuzzer: any bytes as a trace, plain or compressed. Only Error may come out, and what was read must be whole; then
+// its attention calls.
 
 #include <cstddef>
 #include <cstdint>
@@ -6,7 +7,9 @@
 #include <memory>
 #include <string_view>
 
+#include "capture/trace/trace_calls.h"
 #include "headscope/error.h"
+#include "model/work.h"
 #include "timeline/trace/trace_file.h"
 
 namespace {
@@ -39,6 +42,15 @@ void check_whole(const headscope::records::TraceRecording& recording) {
   }
 }
 
+void check_calls(const headscope::capture::trace::TraceCalls& calls) {
+  for (std::size_t at = 0; at < calls.calls.size(); ++at) {
+    const headscope::records::AttentionCall& call = calls.calls[at].call;
+    check(call.call_id == at + 1 && call.op != nullptr && call.forward_call_id <= calls.calls.size());
+    check(!calls.calls[at].ops.empty());
+    headscope::model::cost(call, 1);
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -46,7 +58,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto source = trace::plain_text_of(
       std::make_unique<trace::MemorySource>(std::string_view(reinterpret_cast<const char*>(data), size)));
   try {
-    check_whole(trace::read_trace(*source, {.max_event_bytes = 4096}));
+    const headscope::records::TraceRecording recording = trace::read_trace(*source, {.max_event_bytes = 4096});
+    check_whole(recording);
+    check_calls(headscope::capture::trace::calls_of(recording));
   } catch (const headscope::Error&) {  // the usual end
   }
   return 0;
