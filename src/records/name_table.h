@@ -14,8 +14,8 @@ namespace headscope::records {
 class NameTable {
  public:
   NameTable() { intern({}); }
-  NameTable(NameTable&&) = default;
-  NameTable& operator=(NameTable&&) = default;
+  NameTable(NameTable&&) noexcept = default;
+  NameTable& operator=(NameTable&&) noexcept = default;
   NameTable(const NameTable&) = delete;
   NameTable& operator=(const NameTable&) = delete;
   ~NameTable() = default;

@@ -19,11 +19,10 @@ class FileSource final : public ByteSource {
       fail("open");
     }
     const long size = std::ftell(file_.get());
-    if (size < 0) {
+    if (size < 0 || std::fseek(file_.get(), 0, SEEK_SET) != 0) {
       fail("measure");
     }
     size_ = static_cast<std::uint64_t>(size);
-    std::rewind(file_.get());
   }
 
   std::size_t read(std::span<char> target) override {

@@ -108,8 +108,8 @@ class KeyTable {
 
  private:
   static constexpr std::size_t hash(std::string_view text) noexcept {
-    return (text.size() * 13 + static_cast<unsigned char>(text.front()) * 5 + static_cast<unsigned char>(text.back())) %
-           Slots;
+    const auto code = [](char byte) -> std::size_t { return static_cast<unsigned char>(byte); };
+    return (text.size() * 13 + code(text.front()) * 5 + code(text.back())) % Slots;
   }
 
   std::array<KeyName, Slots> slots_{};

@@ -44,6 +44,55 @@ std::vector<std::string_view> variants_of(const TraceCalls& calls) {
   return variants;
 }
 
+/// Device time of what was launched inside of each of the call's ops.
+std::vector<std::int64_t> device_ns(const records::TraceRecording& recording, const TraceCall& call) {
+  std::vector<std::int64_t> times;
+  for (const HostSpan& op : call.ops) {
+    std::int64_t& time = times.emplace_back(0);
+    for (const records::Launch& launch : recording.device_activity.launches) {
+      if (launch.thread != call.thread || launch.start_ns < op.start_ns || launch.start_ns >= op.end_ns) {
+        continue;
+      }
+      for (const records::DeviceSpan& span : recording.device_activity.spans) {
+        time += span.correlation == launch.correlation ? span.end_ns - span.start_ns : 0;
+      }
+    }
+  }
+  return times;
+}
+
+TEST(CallsOfRealTraces, LaunchesInsideOfTheOpsLeadToTheKernels) {
+  HEADSCOPE_REAL_TRACE(qwen, "h100_qwen_sdpa_flash_causal_2layers");
+  const records::TraceRecording fused = timeline::trace::read_trace(qwen);
+  const TraceCalls flash = calls_of(fused);
+  EXPECT_THAT(device_ns(fused, flash.calls.at(0)), testing::ElementsAre(115'711));
+  EXPECT_THAT(device_ns(fused, flash.calls.at(1)), testing::ElementsAre(112'736));
+
+  HEADSCOPE_REAL_TRACE(timesformer, "h100_timesformer_eager_bmm_softmax_1block");
+  const records::TraceRecording eager = timeline::trace::read_trace(timesformer);
+  const TraceCalls chains = calls_of(eager);
+  EXPECT_THAT(device_ns(eager, chains.calls.at(0)), testing::ElementsAre(40'831, 7'679, 109'568));
+  EXPECT_THAT(device_ns(eager, chains.calls.at(1)), testing::ElementsAre(1'917'142, 5'765'601, 1'714'327));
+
+  HEADSCOPE_REAL_TRACE(training, "rtx3060_efficient_fwd_bwd_dropout_1step");
+  const records::TraceRecording step = timeline::trace::read_trace(training);
+  std::vector<std::int64_t> times;
+  for (const TraceCall& call : calls_of(step).calls) {
+    times.push_back(device_ns(step, call).at(0));
+  }
+  EXPECT_THAT(times, testing::ElementsAre(231'295, 230'718, 229'150, 228'447, 646'012, 646'044, 687'226, 685'532));
+
+  HEADSCOPE_REAL_TRACE(megatron, "a100x8_megatron_tp8_eager_rank0_full");
+  const records::TraceRecording full = timeline::trace::read_trace(megatron);
+  std::int64_t total = 0;
+  for (const TraceCall& call : calls_of(full).calls) {
+    for (const std::int64_t time : device_ns(full, call)) {
+      total += time;
+    }
+  }
+  EXPECT_EQ(total, 36'158'000);
+}
+
 TEST(CallsOfRealTraces, QwenRunsTwoCausalFlashCalls) {
   HEADSCOPE_REAL_TRACE(path, "h100_qwen_sdpa_flash_causal_2layers");
   const TraceCalls calls = calls_in(path);
