@@ -61,7 +61,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const headscope::records::TraceRecording recording = trace::read_trace(*source, {.max_event_bytes = 4096});
     check_whole(recording);
     check_calls(headscope::capture::trace::calls_of(recording));
-  } catch (const headscope::Error&) {  // the usual end
+  } catch (const headscope::Error&) {
+    return 0;  // the usual end
   }
   return 0;
 }

@@ -21,10 +21,12 @@ inline std::optional<std::string> real_trace(const std::string& name) {
 
 }  // namespace headscope::test_support
 
-/// `const std::string path` of a real trace, or the test is skipped.
+/// `const std::string& path` of a real trace, or the test is skipped.
+// NOLINTBEGIN(bugprone-macro-parentheses): `path` is declared
 #define HEADSCOPE_REAL_TRACE(path, name)                                                                      \
   const std::optional<std::string> path##_found = headscope::test_support::real_trace(name);                  \
   if (!path##_found) {                                                                                        \
     GTEST_SKIP() << "no recorded trace " << (name) << ": set HEADSCOPE_TRACES to the folder that holds them"; \
   }                                                                                                           \
   const std::string& path = *path##_found
+// NOLINTEND(bugprone-macro-parentheses)

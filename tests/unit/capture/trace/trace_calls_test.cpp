@@ -12,7 +12,6 @@
 namespace headscope::capture::trace {
 namespace {
 
-using records::AttentionCall;
 using records::Causal;
 using records::Geometry;
 using test_support::an_event;

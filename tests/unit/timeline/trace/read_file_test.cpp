@@ -84,7 +84,7 @@ TEST(ReadTraceFile, PlainAndCompressedFilesAreToldByTheirFirstBytes) {
 }
 
 TEST(ReadTraceFile, JoinedGzipMembersAreOneText) {
-  const std::string text = small_trace();
+  const std::string& text = small_trace();
   const TemporaryFile file(gzip(text.substr(0, 40)) + gzip(text.substr(40)));
   EXPECT_EQ(read_trace(file.path()).ops.size(), 1U);
 }
