@@ -51,7 +51,8 @@ class TraceWriter:
             f'    "args": {{\n      {args}\n    }}\n  }},\n'
         )
 
-    def op(self, name: str, dur_ns: int, dims: list[list[int]], concrete: list[str]) -> None:
+    def op(self, name: str, dur_ns: int, dims: list[list[int]], concrete: list[str]) -> int:
+        """Begins an op, inside of which the next one lies. When it ends, for `end`."""
         self.id += 1
         strides = [[dim[-1] * 4, dim[-1], 1][-len(dim) :] if dim else [] for dim in dims]
         types = ["c10::BFloat16" if dim else "Scalar" for dim in dims]
@@ -60,7 +61,12 @@ class TraceWriter:
             f'"Input type": {json.dumps(types)}, "Input Strides": {strides}, "Input Dims": {dims}, "Ev Idx": {self.id}'
         )
         self.complete("cpu_op", name, HOST, self.ns, dur_ns, args)
+        end_ns = self.ns + dur_ns
         self.ns += 731
+        return end_ns
+
+    def end(self, end_ns: int) -> None:
+        self.ns = end_ns + 1_009
 
     def launch(self, kernel: str, dur_ns: int) -> None:
         self.id += 1
@@ -110,20 +116,27 @@ class TraceWriter:
 
     def linear(self) -> None:
         self.python("torch/nn/modules/linear.py(120): forward", 61_000)
-        self.op("aten::linear", 42_000, [[16, 559, 1024], [1024, 1024], [1024]], ["", "", ""])
-        self.op("aten::t", 3_000, [[1024, 1024]], [""])
+        linear = self.op("aten::linear", 42_000, [[16, 559, 1024], [1024, 1024], [1024]], ["", "", ""])
+        transposed = self.op("aten::t", 3_000, [[1024, 1024]], [""])
         self.op("aten::transpose", 2_000, [[1024, 1024], [], []], ["", "0", "1"])
-        self.op("aten::as_strided", 700, [[1024, 1024], [], [], []], ["", "[1024, 1024]", "[1, 1024]", ""])
+        self.op("aten::as_strided", 400, [[1024, 1024], [], [], []], ["", "[1024, 1024]", "[1, 1024]", ""])
+        self.end(transposed)
         self.op("aten::addmm", 31_000, [[1024], [8944, 1024], [1024, 1024], [], []], ["", "", "", "1", "1"])
         self.memory()
         self.launch(GEMM, 41_216)
+        self.end(linear)
 
     def layer(self, number: int) -> None:
-        self.python(f"nn.Module: Attention_{number}", 700_000)
+        self.python(f"nn.Module: Attention_{number}", 400_000)
         for _ in range(4):
             self.linear()
         heads = [16, 16, 559, 64]
-        self.op("aten::scaled_dot_product_attention", 91_000, [heads] * 3 + [[]] * 5, [""] * 4 + ["0.", "True", "", ""])
+        attention = self.op(
+            "aten::scaled_dot_product_attention",
+            91_000,
+            [heads] * 3 + [[]] * 5,
+            [""] * 4 + ["0.", "True", "", ""],
+        )
         self.op(
             "aten::_scaled_dot_product_flash_attention",
             80_000,
@@ -133,12 +146,14 @@ class TraceWriter:
         self.op(
             "aten::_flash_attention_forward",
             61_000,
-            [[16, 559, 16, 64]] * 3 + [[]] * 10,
-            [""] * 5 + ["559", "559", "0.", "True", "False", "", "", ""],
+            [[16, 559, 16, 64]] * 3 + [[]] * 12,
+            [""] * 5 + ["559", "559", "0.", "True", "False", "", "", "", "", ""],
         )
         self.launch(FLASH, 115_711)
-        self.op("aten::mul", 9_000, [[16, 559, 1024], [16, 559, 1024]], ["", ""])
+        self.end(attention)
+        scaled = self.op("aten::mul", 9_000, [[16, 559, 1024], [16, 559, 1024]], ["", ""])
         self.launch(POINTWISE, 18_240)
+        self.end(scaled)
 
 
 def write_trace(writer: TraceWriter, size: int) -> None:
@@ -148,7 +163,7 @@ def write_trace(writer: TraceWriter, size: int) -> None:
     while writer.size < size:
         if layer % 24 == 0:
             step = f"ProfilerStep#{layer // 24}"
-            writer.complete("user_annotation", step, HOST, writer.ns, 24_000_000, '"Ev Idx": 0')
+            writer.complete("user_annotation", step, HOST, writer.ns, 7_000_000, '"Ev Idx": 0')
         writer.layer(layer % 24)
         layer += 1
     writer.write(

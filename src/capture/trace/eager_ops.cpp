@@ -125,7 +125,8 @@ EagerOps::Chain EagerOps::chain_of(EagerRecogniser::Finished&& finished) const {
       }
     }
   }
-  if (time_ns != call.time_ns) {  // other products took part, or two chains are woven into each other
+  if (chain.ops.empty() ||
+      time_ns != call.time_ns) {  // other products took part, or two chains are woven into each other
     chain.ops = {whole};
   }
   return chain;

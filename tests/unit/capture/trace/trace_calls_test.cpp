@@ -129,6 +129,15 @@ TEST(TraceCalls, ProductsAroundASoftmaxAreOneCallOfThreeOps) {
   EXPECT_THAT(calls.calls[0].ops, ElementsAre(HostSpan{1000, 3000}, HostSpan{6000, 7000}, HostSpan{9000, 11000}));
 }
 
+TEST(TraceCalls, OpsThatTookNoTimeStillHaveASpan) {
+  const std::string inputs_of_softmax = inputs("[[2,4,5,7],[],[]]");
+  const TraceCalls calls = calls_in({an_event("cpu_op", "aten::bmm", "1", "0", inputs("[[8,5,16],[8,16,7]]")),
+                                     an_event("cpu_op", "aten::_softmax", "2", "0", inputs_of_softmax),
+                                     an_event("cpu_op", "aten::bmm", "3", "0", inputs("[[8,5,7],[8,7,16]]"))});
+  ASSERT_THAT(calls.calls, SizeIs(1));
+  EXPECT_THAT(calls.calls[0].ops, SizeIs(3));
+}
+
 TEST(TraceCalls, AChainInsideOfTheCompositeOpTakesItsArguments) {
   std::vector<std::string> events = an_eager_chain(2);
   events.push_back(
