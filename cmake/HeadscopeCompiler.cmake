@@ -22,6 +22,10 @@ if(HEADSCOPE_SANITIZE)
   target_compile_options(headscope_compiler INTERFACE -fsanitize=${HEADSCOPE_SANITIZE} -fno-omit-frame-pointer -g)
   target_link_options(headscope_compiler INTERFACE -fsanitize=${HEADSCOPE_SANITIZE})
 endif()
+if(HEADSCOPE_BUILD_FUZZER)
+  target_compile_options(headscope_compiler INTERFACE -fsanitize=fuzzer-no-link,address,undefined
+                                                      -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+endif()
 
 find_program(HEADSCOPE_CCACHE ccache)
 if(HEADSCOPE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)

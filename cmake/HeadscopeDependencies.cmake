@@ -1,4 +1,4 @@
-# Python, torch, fmt, pybind11 and GoogleTest, as far as the options need them.
+# Python, torch, fmt, simdjson, zlib, pybind11 and GoogleTest, as far as the options need them.
 
 # The Python whose torch is used, and for which headscope._core is built. In this order: -DPython_EXECUTABLE, an
 # active virtual environment, .venv of the source tree, PATH.
@@ -27,6 +27,17 @@ endif()
 find_package(fmt QUIET)
 if(NOT TARGET fmt::fmt-header-only)
   message(FATAL_ERROR "fmt is missing. Install libfmt-dev, or set fmt_DIR to the folder of its fmt-config.cmake.")
+endif()
+
+# Recorded traces: JSON, plain or compressed.
+find_package(simdjson 3.0 QUIET)
+if(NOT TARGET simdjson::simdjson)
+  message(FATAL_ERROR "simdjson >= 3.0 is missing. Install libsimdjson-dev, or set simdjson_DIR to the folder of its "
+                      "simdjson-config.cmake.")
+endif()
+find_package(ZLIB QUIET)
+if(NOT TARGET ZLIB::ZLIB)
+  message(FATAL_ERROR "zlib is missing. Install zlib1g-dev, or set ZLIB_ROOT to the folder that holds it.")
 endif()
 
 if(HEADSCOPE_BUILD_PYTHON)

@@ -4,6 +4,7 @@ option(HEADSCOPE_WITH_TORCH "Build the library; OFF builds only the stages that 
 option(HEADSCOPE_BUILD_PYTHON "Build the Python module headscope._core" OFF)
 option(HEADSCOPE_BUILD_TESTS "Build the tests" "${PROJECT_IS_TOP_LEVEL}")
 option(HEADSCOPE_BUILD_BENCHMARKS "Build the benchmarks (needs Google Benchmark)" OFF)
+option(HEADSCOPE_BUILD_FUZZER "Build the fuzzer of the trace reader, and everything for it (clang)" OFF)
 option(HEADSCOPE_WERROR "Treat warnings as errors" OFF)
 set(HEADSCOPE_SANITIZE "" CACHE STRING "Sanitizers for every target, as -fsanitize takes them: address,undefined or thread")
 

@@ -23,6 +23,8 @@ missing_packages() {
   command -v git >/dev/null || echo git
   command -v python3 >/dev/null || echo python3
   compiles fmt/format.h || echo libfmt-dev
+  compiles simdjson.h || echo libsimdjson-dev
+  compiles zlib.h || echo zlib1g-dev
   compiles gtest/gtest.h || echo libgtest-dev
   compiles gmock/gmock.h || echo libgmock-dev
   if [[ ${HEADSCOPE_NEED_BENCHMARK:-} == 1 ]]; then

@@ -22,7 +22,7 @@ class Layer:
 
 
 TYPES = ("headscope/types.h", "headscope/export.h")
-EVERYTHING = ("headscope/", "base/", "records/", "capture/", "model/", "aggregate/", "session/", "report/")
+EVERYTHING = ("headscope/", "base/", "records/", "capture/", "model/", "aggregate/", "session/", "report/", "timeline/")
 
 # The first entry whose folder holds a file decides.
 LAYERS = (
@@ -37,6 +37,11 @@ LAYERS = (
         vendor_in_headers=True,
     ),
     Layer("src/capture", ("capture/", "records/", "base/", "headscope/annotate.h", "headscope/error.h", *TYPES)),
+    Layer(
+        "src/timeline/trace",
+        ("timeline/", "records/", "base/", "headscope/error.h", *TYPES),
+        ("simdjson.h", "zlib.h", "emmintrin.h"),
+    ),
     Layer("src/model", ("model/", "records/", "base/", *TYPES)),
     Layer("src/aggregate", ("aggregate/", "records/", "base/", "headscope/stats.h", "headscope/annotate.h", *TYPES)),
     Layer("src/report", ("report/", "headscope/"), ("fmt/",)),
