@@ -57,6 +57,21 @@ TEST(ForwardLinks, NoLaterTensorTakesTheAddressOfALinkedStorage) {
   }
 }
 
+TEST(ForwardLinks, LetGoOfFreedStoragesAsOthersCome) {
+  const auto links = std::make_unique<ForwardLinks>();
+  at::Tensor freed = at::ones({1});
+  const auto head = freed.storage().getWeakStorageImpl();
+  links->put(WeakStorage(freed), call(1));
+  const auto held = head.weak_use_count();
+  freed.reset();
+  const at::Tensor kept = at::ones({1});
+  for (std::uint64_t i = 2; i < 4'100; ++i) {
+    links->put(WeakStorage(kept), call(i));
+  }
+  // One less for the tensor, one less for the link.
+  EXPECT_EQ(head.weak_use_count() + 2, held);
+}
+
 TEST(ForwardLinks, KeepNoDataAlive) {
   const auto links = std::make_unique<ForwardLinks>();
   at::Tensor tensor = at::ones({1});

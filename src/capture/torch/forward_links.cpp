@@ -16,6 +16,7 @@ void ForwardLinks::put(const WeakStorage& saved, const ForwardInfo& info) noexce
   if (!saved.alive()) {
     return;
   }
+  forget_freed();
   auto& bucket = buckets_[bucket_of(saved.id())];
   Entry* target = nullptr;
   for (Entry& entry : bucket) {
@@ -38,6 +39,16 @@ void ForwardLinks::put(const WeakStorage& saved, const ForwardInfo& info) noexce
   if (lock.owned()) {
     target->saved = saved;
     target->info = info;
+  }
+}
+
+void ForwardLinks::forget_freed() noexcept {
+  for (Entry& entry : buckets_[next_to_clean_.fetch_add(1, std::memory_order_relaxed) % kBuckets]) {
+    const TryLock lock(entry.busy);
+    if (lock.owned() && entry.saved.id() != 0 && !entry.saved.alive()) {
+      entry.saved = {};
+      entry.info = {};
+    }
   }
 }
 

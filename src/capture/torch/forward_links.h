@@ -30,7 +30,8 @@ struct ForwardInfo {
 /// log-sum-exp of a fused op, the probabilities of an eager chain). Each entry holds its storage weakly, so
 /// that the address cannot come back for another tensor while the entry stands; the data is freed as ever.
 ///
-/// A table of fixed size that all threads share: a forward replaces the oldest entry of its bucket. An
+/// A table of fixed size that all threads share: a forward replaces the oldest entry of its bucket, and lets go of
+/// the freed storages of another bucket, in turn: a weak reference keeps their heads, some 100 bytes each. An
 /// entry in use by another thread is skipped, never waited for: a link may be lost, no thread is held up.
 class ForwardLinks {
  public:
@@ -49,8 +50,10 @@ class ForwardLinks {
   };
 
   static std::size_t bucket_of(StorageId saved) noexcept;
+  void forget_freed() noexcept;
 
   std::array<std::array<Entry, kWays>, kBuckets> buckets_{};
+  std::atomic<std::size_t> next_to_clean_{0};
 };
 
 }  // namespace headscope::capture::torch
