@@ -151,7 +151,6 @@ def extra_of(measured: dict[str, Samples], op: str, variant: str = "memory calls
 
 def one_step(title: str, made: tuple[Any, Callable[[], Any]], measured: dict[str, Samples], rounds: int) -> None:
     model, step = made
-    forwards, backwards, others = steps.hooked_calls(step)
 
     def timed(variant: str) -> float:
         with watching(variant, model):
@@ -169,7 +168,12 @@ def one_step(title: str, made: tuple[Any, Callable[[], Any]], measured: dict[str
     variants = {name: partial(timed, variant) for name, variant in names.items()}
     samples = interleave(variants, rounds, {"torch.profiler": SELDOM, "FlopCounterMode": SELDOM})
     print(table(title, RATIO_HEADER, ratios(samples, "off")))
+    print_computed(measured, steps.hooked_calls(step), samples.minimum("off"))
 
+
+def print_computed(measured: dict[str, Samples], hooked: tuple[int, int, int], step_ns: float) -> None:
+    """The extra cost of a step from its number of calls and the measured extra of each."""
+    forwards, backwards, others = hooked
     forward_ns, other_ns = extra_of(measured, "sdpa"), extra_of(measured, "bmm")
     pair_ns = extra_of(measured, "sdpa_training")
     backward_ns = max(pair_ns - forward_ns, 0.0)
@@ -182,7 +186,7 @@ def one_step(title: str, made: tuple[Any, Callable[[], Any]], measured: dict[str
     ]
     extra = sum(count * ns for count, _, ns in parts)
     terms = " + ".join(f"{count} {what} × {ns:.0f} ns" for count, what, ns in parts if count)
-    share = 100 * extra / samples.minimum("off")
+    share = 100 * extra / step_ns
     print(f"  computed: {terms} = {extra / 1e3:.1f} µs, {share:.2f} % of the step\n", flush=True)
 
 
