@@ -59,9 +59,7 @@ void observe(const c10::OperatorHandle& op, c10::DispatchKeySet next, ::torch::j
   try {
     if (const at::Tensor* result = result_of(index, *stack); result != nullptr && is_readable(*result)) {
       output = view_of(*result);
-      if (watching.detail) {
-        state.written.keep(*result);
-      }
+      state.written.keep(*result);
     }
     if (output && output->dims >= 0) {
       state.recogniser.set_detail(watching.detail);

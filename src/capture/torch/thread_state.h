@@ -31,7 +31,7 @@ struct ThreadState {
   MaskCounter masks;
   /// Outputs of softmaxes: those of open chains, for which the recogniser has room for four.
   StorageKeeper<16> probabilities;
-  /// Outputs of all hooked ops, more than the recogniser looks back on. For Eager::kDetail, whose figures are exact.
+  /// Outputs of all hooked ops, more than the recogniser looks back on.
   StorageKeeper<64> written;
   std::uint32_t hooked_calls = 0;
 };
