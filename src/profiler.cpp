@@ -51,7 +51,7 @@ void fill_measures(const session::Collected& collected, Stats& stats) {
     const auto wall = static_cast<double>(collected.on_ns);
     stats.time.attention_share = static_cast<double>(stats.time.attention.count()) / wall;
     stats.time.recompute_share = static_cast<double>(stats.time.recompute.count()) / wall;
-    stats.diagnostics.overhead_share = static_cast<double>(stats.diagnostics.overhead.count()) / wall;
+    stats.diagnostics.overhead_share = static_cast<double>(stats.diagnostics.overhead->count()) / wall;
   }
   if (stats.time.attention <= stats.time.wall) {
     stats.time.outside_attention = stats.time.wall - stats.time.attention;

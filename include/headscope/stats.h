@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,18 +41,52 @@ struct TimeStats {
   friend bool operator==(const TimeStats&, const TimeStats&) = default;
 };
 
+/// A kernel, copy or fill of the calls of a group, by name.
+struct KernelRow {
+  /// As the device names it; "(others)" for those beyond the first 32 names of a row.
+  std::string name;
+  /// "attention"; "glue" (between the ops of an eager chain); "other" (under the op, and no attention).
+  std::string part;
+  std::uint64_t count = 0;
+  Nanoseconds time{};
+
+  friend bool operator==(const KernelRow&, const KernelRow&) = default;
+};
+
+/// A kernel, copy or fill of one call.
+struct CallKernelRow {
+  std::string name;
+  std::string part;  ///< as KernelRow::part
+  Nanoseconds time{};
+  std::uint32_t stream = 0;
+  std::array<std::int32_t, 3> grid{};
+
+  friend bool operator==(const CallKernelRow&, const CallKernelRow&) = default;
+};
+
 /// The figures of a group of calls. Sums are over all calls of the group; docs/metrics.md holds the
 /// formulas. An absent figure is std::nullopt, never 0.
 struct Figures {
   std::uint64_t calls = 0;
-  /// The attention's own time: products and softmax of an eager chain, the whole op of a fused one.
+  /// The attention's own time: products and softmax of an eager chain, the whole op of a fused one. On a device the sum
+  /// of its kernels' times. std::nullopt when some call was not timed, or was timed by another clock.
   std::optional<TimeStats> time;
-  /// From the start of the first op of a call to the end of its last, on the host.
-  Nanoseconds host{};
+  /// From the start of the first op of a call to the end of its last, on the host. std::nullopt of calls that are known
+  /// by their kernel alone.
+  std::optional<Nanoseconds> host;
   /// What runs between the ops of an eager chain: scale, mask, dropout, casts.
   std::optional<Nanoseconds> glue;
   /// Work under the op that is no attention (projections of native_mha).
   std::optional<Nanoseconds> other;
+  /// Between the first and the last kernel of a call, with none of its kernels running.
+  std::optional<Nanoseconds> gap;
+  /// From the start of the launch of a call's first kernel to that kernel's start: the mean over the calls that found
+  /// the stream idle,
+  std::optional<Nanoseconds> launch_latency;
+  /// and over those that found earlier work on it.
+  std::optional<Nanoseconds> queue;
+  /// By falling time. Empty where no device clock was read.
+  std::vector<KernelRow> kernels;
 
   std::optional<Count> flops;
   std::optional<Count> flops_dense;
@@ -165,7 +200,12 @@ struct CallRow {
   std::string mask;
   std::optional<std::string> fallback_reason;
   std::optional<Nanoseconds> time;
-  Nanoseconds host{};
+  TimeSource time_source = TimeSource::kHost;
+  std::optional<Nanoseconds> host;
+  std::optional<Nanoseconds> gap;
+  std::optional<Nanoseconds> launch_latency;
+  std::optional<Nanoseconds> queue;
+  std::vector<CallKernelRow> kernels;
   std::optional<Count> flops;
   std::optional<Count> flops_dense;
   std::optional<Count> recompute_flops;
@@ -273,6 +313,8 @@ struct TimeSection {
   std::optional<double> attention_share;
   /// wall − attention; std::nullopt when attention is above wall, because threads overlap.
   std::optional<Nanoseconds> outside_attention;
+  /// Nothing ran on a device, between its first and its last work; summed over devices.
+  std::optional<Nanoseconds> device_idle;
   /// recompute ÷ wall; std::nullopt when no time passed.
   std::optional<double> recompute_share;
 
@@ -298,8 +340,8 @@ struct NotObservable {
 
 /// What the profiler says about itself.
 struct Diagnostics {
-  /// Own cost: the hooks' time, sampled, plus folding.
-  Nanoseconds overhead{};
+  /// Own cost: the hooks' time, sampled, plus folding. std::nullopt of a recorded trace.
+  std::optional<Nanoseconds> overhead;
   std::optional<double> overhead_share;
   std::uint64_t calls_seen = 0;
   std::uint64_t calls_attributed = 0;
@@ -309,6 +351,12 @@ struct Diagnostics {
   std::uint64_t chains_unfinished = 0;
   /// Calls that share the row `attention[*]` because a step had more than 512 unnamed ones.
   std::uint64_t calls_beyond_labels = 0;
+  /// Calls whose time is not known; they have rows of their own.
+  std::uint64_t calls_untimed = 0;
+  /// Kernels, copies and fills whose launch is not known; std::nullopt where no device clock was read.
+  std::optional<std::uint64_t> kernels_unmatched;
+  /// Device records that were lost.
+  std::optional<std::uint64_t> records_dropped;
   /// Failures inside headscope; the op ran as if unprofiled.
   std::uint64_t hook_errors = 0;
   std::string device_timing_mode;
@@ -318,11 +366,30 @@ struct Diagnostics {
   friend bool operator==(const Diagnostics&, const Diagnostics&) = default;
 };
 
+/// The recording that figures were read from.
+struct TraceMeta {
+  std::string path;
+  /// Of the process among those of a distributed run, and their number; std::nullopt when not recorded.
+  std::optional<std::int64_t> rank;
+  std::optional<std::int64_t> world_size;
+  /// "cuda", "rocm" or "xpu"; empty when the trace does not say.
+  std::string platform;
+  /// Names of its devices.
+  std::vector<std::string> devices;
+  std::uint64_t events = 0;
+  /// Events that could not be used, by reason.
+  std::map<std::string, std::uint64_t> skipped;
+
+  friend bool operator==(const TraceMeta&, const TraceMeta&) = default;
+};
+
 /// Where and with what the figures were made.
 struct Meta {
   std::string headscope_version;
   std::string torch_version;
   Options options;
+  /// Set for figures that read_trace made.
+  std::optional<TraceMeta> trace;
 
   friend bool operator==(const Meta&, const Meta&) = default;
 };

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headscope.annotate import layer, register_attention_op
     from headscope.profiler import AttentionProfiler
     from headscope.stats import Stats
+    from headscope.trace import read_trace
 
 __all__ = [
     "AttentionProfiler",
@@ -41,6 +42,7 @@ __all__ = [
     "cmake_prefix_path",
     "layer",
     "metrics",
+    "read_trace",
     "register_attention_op",
 ]
 
@@ -56,6 +58,7 @@ _HOMES = {
     "capabilities": "headscope.about",
     "layer": "headscope.annotate",
     "metrics": "headscope.about",
+    "read_trace": "headscope.trace",
     "register_attention_op": "headscope.annotate",
 }
 

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any, Literal
 
 MAX_RUNNING: int
@@ -119,5 +120,13 @@ def register_attention_op(
     block_table: str | None = None,
     backward: bool = False,
 ) -> None: ...
+def read_trace(
+    path: str,
+    *,
+    per_head: bool = True,
+    decode_max_q: int = 1,
+    keep_calls: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Stats: ...
 def capabilities() -> list[dict[str, Any]]: ...
 def metrics() -> list[dict[str, str]]: ...

@@ -12,4 +12,5 @@ PYBIND11_MODULE(_core, module) {
   python::bind_annotate(module);
   python::bind_capabilities(module);
   python::bind_metric(module);
+  python::bind_trace(module);
 }

@@ -63,7 +63,7 @@ std::optional<std::vector<Count>> SplitSum::shares() const {
 void HeadSums::add(const records::CostedCall& costed, bool memory) {
   const records::AttentionCall& call = *costed.call;
   ++calls_;
-  const auto time = static_cast<std::uint64_t>(std::max<std::int64_t>(call.time_ns, 0));
+  const auto time = call.time_ns >= 0 ? std::optional(static_cast<std::uint64_t>(call.time_ns)) : std::nullopt;
   if (costed.head_weights != nullptr && costed.head_weights->size() == heads_ && heads_ > 0) {
     flops_.add_weighted(costed.flops, *costed.head_weights);
     time_.add_weighted(time, *costed.head_weights);

@@ -37,7 +37,9 @@ RowKey row_key(const records::CostedCall& costed, LayerKey layer) noexcept {
           .heads = call.geometry.heads,
           .kv_heads = call.geometry.kv_heads,
           .head_dim = call.geometry.head_dim,
-          .head_dim_v = call.geometry.head_dim_v};
+          .head_dim_v = call.geometry.head_dim_v,
+          .time_source = call.time_source,
+          .timed = call.time_ns >= 0};
 }
 
 HeadKey head_key(const records::CostedCall& costed, LayerKey layer) noexcept {
@@ -47,11 +49,12 @@ HeadKey head_key(const records::CostedCall& costed, LayerKey layer) noexcept {
 }
 
 std::size_t hash_of(const RowKey& key) noexcept {
-  const std::uint64_t small = static_cast<std::uint64_t>(key.phase) | static_cast<std::uint64_t>(key.direction) << 8 |
-                              static_cast<std::uint64_t>(key.inside_backward) << 16 |
-                              static_cast<std::uint64_t>(key.dtype) << 24 |
-                              static_cast<std::uint64_t>(key.device.type) << 32 |
-                              static_cast<std::uint64_t>(static_cast<std::uint8_t>(key.device.index)) << 40;
+  const std::uint64_t small =
+      static_cast<std::uint64_t>(key.phase) | static_cast<std::uint64_t>(key.direction) << 8 |
+      static_cast<std::uint64_t>(key.inside_backward) << 16 | static_cast<std::uint64_t>(key.dtype) << 24 |
+      static_cast<std::uint64_t>(key.device.type) << 32 |
+      static_cast<std::uint64_t>(static_cast<std::uint8_t>(key.device.index)) << 40 |
+      static_cast<std::uint64_t>(key.time_source) << 48 | static_cast<std::uint64_t>(key.timed) << 56;
   return Hash{}
       .mix(word(key.layer))
       .mix(reinterpret_cast<std::uintptr_t>(key.op))

@@ -21,6 +21,9 @@ struct RowKey {
   std::int64_t kv_heads = 0;
   std::int64_t head_dim = 0;
   std::int64_t head_dim_v = 0;
+  /// Calls timed by different clocks, or not timed, have rows of their own, so that each row's time is whole.
+  TimeSource time_source = TimeSource::kHost;
+  bool timed = true;
 
   friend bool operator==(const RowKey&, const RowKey&) = default;
 };

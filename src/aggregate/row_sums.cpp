@@ -7,10 +7,23 @@ namespace headscope::aggregate {
 void RowSums::add(const records::CostedCall& costed, bool memory, std::int64_t step) {
   const records::AttentionCall& call = *costed.call;
   ++calls_;
-  time_.add(call.time_ns, call.start_ns);
-  host_.add_measured(std::max<std::int64_t>(call.end_ns - call.start_ns, 0));
+  if (call.time_ns >= 0) {
+    time_.add(call.time_ns, call.start_ns);
+  } else {
+    ++untimed_;
+  }
+  time_source_.add(call.time_source);
+  host_.add_measured(call.lone_kernel ? -1 : std::max<std::int64_t>(call.end_ns - call.start_ns, 0));
   glue_.add_measured(call.glue_ns);
   other_.add_measured(call.other_ns);
+  if (const records::DeviceWork* work = call.device_work.get()) {
+    gap_.add_measured(work->gap_ns);
+    launch_latency_.add_measured(work->launch_latency_ns);
+    queue_.add_measured(work->queue_ns);
+    kernels_.add(*work);
+  } else {
+    gap_.add_measured(-1);
+  }
   flops_.add(costed.flops);
   flops_dense_.add(costed.flops_dense);
   recompute_flops_.add(costed.recompute_flops);
@@ -33,7 +46,8 @@ void RowSums::add(const records::CostedCall& costed, bool memory, std::int64_t s
   flops_provenance_.add(costed.flops_provenance);
   bytes_provenance_.add(costed.bytes_provenance);
   materialized_provenance_.add(costed.materialized_provenance);
-  time_is_attention_ = time_is_attention_ && call.op->time_is_attention;
+  // The names of kernels tell attention from the rest.
+  time_is_attention_ = time_is_attention_ && (call.op->time_is_attention || call.device_work != nullptr);
 
   batch_.add(call.geometry.batch);
   q_len_.add(call.geometry.q_len);
@@ -56,9 +70,15 @@ void RowSums::absorb(const RowSums& other) {
 
 void RowSums::merge_all_but_time(const RowSums& other) {
   calls_ += other.calls_;
+  untimed_ += other.untimed_;
+  time_source_.merge(other.time_source_);
   host_.merge(other.host_);
   glue_.merge(other.glue_);
   other_.merge(other.other_);
+  gap_.merge(other.gap_);
+  launch_latency_.merge(other.launch_latency_);
+  queue_.merge(other.queue_);
+  kernels_.merge(other.kernels_);
   flops_.merge(other.flops_);
   flops_dense_.merge(other.flops_dense_);
   recompute_flops_.merge(other.recompute_flops_);
@@ -93,10 +113,17 @@ Figures RowSums::figures() const {
   const auto as_time = [](std::optional<Count> sum) {
     return sum ? std::optional(to_nanoseconds(*sum)) : std::nullopt;
   };
-  figures.time = time_.stats();
-  figures.host = to_nanoseconds(host_.value().value_or(0));  // every call has a host time
+  if (const auto source = time_source_.value(); source && untimed_ == 0) {
+    figures.time = time_.stats();
+    figures.time->source = *source;
+  }
+  figures.host = as_time(host_.value());
   figures.glue = as_time(glue_.value());
   figures.other = as_time(other_.value());
+  figures.gap = as_time(gap_.value());
+  figures.launch_latency = as_time(launch_latency_.value());
+  figures.queue = as_time(queue_.value());
+  figures.kernels = kernels_.rows();
   figures.flops = flops_.value();
   figures.flops_dense = flops_dense_.value();
   figures.recompute_flops = recompute_flops_.value();
@@ -114,8 +141,8 @@ Figures RowSums::figures() const {
       figures.provenance.emplace(id, provenance);
     }
   };
-  say("time_ns", true, Provenance::kMeasured);
-  say("host_ns", true, Provenance::kMeasured);
+  say("time_ns", figures.time.has_value(), Provenance::kMeasured);
+  say("host_ns", figures.host.has_value(), Provenance::kMeasured);
   say("glue_ns", figures.glue.has_value(), Provenance::kMeasured);
   say("other_ns", figures.other.has_value(), Provenance::kMeasured);
   say("flops", figures.flops.has_value(), flops_provenance_.value());

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "aggregate/kernel_sums.h"
 #include "aggregate/peak_call.h"
 #include "aggregate/sums.h"
 #include "aggregate/time_sums.h"
@@ -22,7 +23,10 @@ class RowSums {
   void absorb(const RowSums& other);
 
   [[nodiscard]] std::uint64_t calls() const noexcept { return calls_; }
+  /// Calls whose time is not known.
+  [[nodiscard]] std::uint64_t untimed() const noexcept { return untimed_; }
   [[nodiscard]] std::int64_t first_start_ns() const noexcept { return time_.first_start_ns(); }
+  /// Of the calls that were timed.
   [[nodiscard]] Count time_ns() const noexcept { return time_.total_ns(); }
   [[nodiscard]] std::optional<std::int64_t> peak_bytes() const noexcept { return peak_bytes_.value(); }
   /// The call with the largest peak.
@@ -40,10 +44,16 @@ class RowSums {
   void merge_all_but_time(const RowSums& other);
 
   std::uint64_t calls_ = 0;
-  TimeSums time_;
+  TimeSums time_;  ///< of the calls that were timed
+  std::uint64_t untimed_ = 0;
+  Shared<TimeSource> time_source_;
   KnownSum host_;
   KnownSum glue_;
   KnownSum other_;
+  KnownSum gap_;
+  KnownMean launch_latency_;
+  KnownMean queue_;
+  KernelSums kernels_;
   KnownSum flops_;
   KnownSum flops_dense_;
   KnownSum recompute_flops_;

@@ -27,7 +27,7 @@ struct MergedRow {
 auto order_of(const RowKey& key, const Layer& layer) {
   return std::tuple(layer.rank, key.direction, key.op->variant, key.phase, key.op->name, key.inside_backward,
                     static_cast<int>(key.device.type), key.device.index, static_cast<int>(key.dtype), key.heads,
-                    key.kv_heads, key.head_dim, key.head_dim_v);
+                    key.kv_heads, key.head_dim, key.head_dim_v, key.time_source, key.timed);
 }
 
 AttentionRow to_row(const MergedRow& merged) {
@@ -92,6 +92,7 @@ void fill_rows(const Aggregate& aggregate, const LayerTable& layers, Stats& stat
       repeated.add(slot->entry.flops());
     }
     time_of(stats.time, slot->key.direction) += to_nanoseconds(slot->entry.time_ns());
+    stats.diagnostics.calls_untimed += slot->entry.untimed();
     stats.diagnostics.calls_attributed += slot->entry.calls();
   }
   stats.attention_breakdown.reserve(rows.size());
@@ -210,8 +211,26 @@ CallRow to_call_row(const KeptCall& kept, const LayerTable& layers) {
   row.causal = call.causal != records::Causal::kNone;
   row.mask = mask_word(call.mask);
   row.fallback_reason = fallback_word(call.fallback);
-  row.time = Nanoseconds(call.time_ns);
-  row.host = Nanoseconds(std::max<std::int64_t>(call.end_ns - call.start_ns, 0));
+  row.time_source = call.time_source;
+  if (call.time_ns >= 0) {
+    row.time = Nanoseconds(call.time_ns);
+  }
+  if (!call.lone_kernel) {
+    row.host = Nanoseconds(std::max<std::int64_t>(call.end_ns - call.start_ns, 0));
+  }
+  if (call.device_work) {
+    const auto time = [](std::int64_t ns) { return ns >= 0 ? std::optional<Nanoseconds>(ns) : std::nullopt; };
+    row.launch_latency = time(call.device_work->launch_latency_ns);
+    row.queue = time(call.device_work->queue_ns);
+    row.gap = time(call.device_work->gap_ns);
+    for (const records::CallKernel& kernel : call.device_work->kernels) {
+      row.kernels.push_back({.name = std::string(kernel.name),
+                             .part = std::string(part_word(kernel.part)),
+                             .time = Nanoseconds(kernel.time_ns),
+                             .stream = kernel.stream,
+                             .grid = kernel.grid});
+    }
+  }
   row.flops = count(kept.costed.flops);
   row.flops_dense = count(kept.costed.flops_dense);
   row.recompute_flops = count(kept.costed.recompute_flops);

@@ -41,6 +41,29 @@ class KnownSum {
   std::uint64_t unknown_ = 0;
 };
 
+/// The mean over the calls of which a value is known.
+class KnownMean {
+ public:
+  /// −1: not known.
+  void add_measured(std::int64_t value) noexcept {
+    if (value >= 0) {
+      sum_ += static_cast<std::uint64_t>(value);
+      ++count_;
+    }
+  }
+  void merge(const KnownMean& other) noexcept {
+    sum_ += other.sum_;
+    count_ += other.count_;
+  }
+  [[nodiscard]] std::optional<Count> value() const noexcept {
+    return count_ == 0 ? std::nullopt : std::optional<Count>((sum_ + count_ / 2) / count_);
+  }
+
+ private:
+  Count sum_ = 0;
+  std::uint64_t count_ = 0;
+};
+
 /// The largest of measured values, known only if every one was measured.
 class KnownMax {
  public:

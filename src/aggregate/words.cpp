@@ -64,6 +64,18 @@ std::optional<std::string> fallback_word(FallbackReason reason) {
   return "unknown";
 }
 
+std::string_view part_word(records::KernelPart part) noexcept {
+  switch (part) {
+    case records::KernelPart::kAttention:
+      return "attention";
+    case records::KernelPart::kGlue:
+      return "glue";
+    case records::KernelPart::kOther:
+      break;
+  }
+  return "other";
+}
+
 std::string_view dtype_word(DType dtype) noexcept {
   switch (dtype) {
     case DType::kFloat32:

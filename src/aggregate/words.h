@@ -14,6 +14,8 @@ std::string_view mask_word(records::MaskState mask) noexcept;
 std::optional<std::string> alignment_word(records::Causal causal);
 /// std::nullopt when no path was left.
 std::optional<std::string> fallback_word(records::FallbackReason reason);
+/// "attention", "glue", "other".
+std::string_view part_word(records::KernelPart part) noexcept;
 std::string_view dtype_word(records::DType dtype) noexcept;
 /// "cpu", "cuda:0".
 std::string device_word(records::Device device);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "headscope/types.h"
+#include "records/device_work.h"
 
 /// The structs that pass between stages. Plain values: no torch, no clock, no lock.
 namespace headscope::records {
@@ -211,9 +212,13 @@ struct AttentionCall {
 
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
-  std::int64_t time_ns = 0;   ///< the attention's own ops
+  std::int64_t time_ns = 0;   ///< the attention's own ops; −1 unknown
   std::int64_t glue_ns = -1;  ///< between them; −1 unknown
   std::int64_t other_ns = -1;
+  TimeSource time_source = TimeSource::kHost;
+  /// Known by its kernel alone: no op announced it, and the host times are the kernel's.
+  bool lone_kernel = false;
+  std::shared_ptr<const DeviceWork> device_work;  ///< nullptr: no device clock, or nothing was launched
 
   std::int64_t allocated_bytes = -1;  ///< −1 unknown
   std::int64_t peak_bytes = -1;

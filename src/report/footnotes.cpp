@@ -134,6 +134,9 @@ void note_counters(const Diagnostics& diagnostics, Notes& notes) {
   note(diagnostics.calls_failed, "calls raised an error; they are in no row");
   note(diagnostics.chains_unfinished, "softmaxes of a product without a second product; they are in no row");
   note(diagnostics.calls_beyond_labels, "unnamed calls share the row attention[*] (more than 512 in a step)");
+  note(diagnostics.calls_untimed, "calls have no time, since the device's records of them are missing");
+  note(diagnostics.kernels_unmatched.value_or(0), "kernels and copies have no launch, and so no call");
+  note(diagnostics.records_dropped.value_or(0), "records of the device were lost");
   note(diagnostics.hook_errors, "failures inside the profiler; those ops ran unprofiled");
   if (diagnostics.calls_seen > diagnostics.calls_attributed) {
     note(diagnostics.calls_seen - diagnostics.calls_attributed, "calls seen are in no row");
@@ -141,7 +144,10 @@ void note_counters(const Diagnostics& diagnostics, Notes& notes) {
 }
 
 void note_overhead(const Diagnostics& diagnostics, Notes& notes) {
-  std::string note = "own overhead " + duration(diagnostics.overhead);
+  if (!diagnostics.overhead) {
+    return;
+  }
+  std::string note = "own overhead " + duration(*diagnostics.overhead);
   if (diagnostics.overhead_share) {
     note += " (" + percent(*diagnostics.overhead_share) + " of wall)";
   }

@@ -27,6 +27,18 @@ Value read_time(const Figures& figures) {
   };
 }
 
+Value read_kernels(const Figures& figures) {
+  if (figures.kernels.empty()) {
+    return {};
+  }
+  Value::List kernels;
+  for (const KernelRow& kernel : figures.kernels) {
+    kernels.emplace_back(
+        Value::Object{{"name", kernel.name}, {"part", kernel.part}, {"count", kernel.count}, {"time_ns", kernel.time}});
+  }
+  return kernels;
+}
+
 /// Of ids that the schema names and that no stage fills.
 Value unknown(const Figures& /*figures*/) { return {}; }
 
@@ -45,8 +57,13 @@ constexpr Metric kMetrics[] = {
      [](const Figures& f) -> Value { return f.glue; }},
     {"other_ns", "ns", "", "Time of work under the op that is no attention.", kMeasured,
      [](const Figures& f) -> Value { return f.other; }},
-    {"launch_latency_ns", "ns", "", "Kernel start minus start of its launch, on an idle stream.", kMeasured, unknown},
-    {"queue_ns", "ns", "", "Kernel start minus start of its launch, on a busy stream.", kMeasured, unknown},
+    {"gap_ns", "ns", "", "Between a call's first and last kernel, with none of its kernels running.", kMeasured,
+     [](const Figures& f) -> Value { return f.gap; }},
+    {"launch_latency_ns", "ns", "",
+     "Start of a call's first kernel minus start of its launch, on an idle stream, the mean.", kMeasured,
+     [](const Figures& f) -> Value { return f.launch_latency; }},
+    {"queue_ns", "ns", "", "Start of a call's first kernel minus start of its launch, on a busy stream, the mean.",
+     kMeasured, [](const Figures& f) -> Value { return f.queue; }},
     {"fixed_cost_ns", "ns", "", "The variant's time for one token, from calibration.", kMeasured, unknown},
     {"flops", "FLOP", "", "FLOPs of the matrix products over admitted pairs.", kModelled,
      [](const Figures& f) -> Value { return f.flops; }},
@@ -97,7 +114,7 @@ constexpr Metric kMetrics[] = {
      kMeasured, [](const Figures& f) -> Value { return f.score_bytes; }},
     {"allocated_bytes", "bytes", "", "Bytes allocated by all calls together.", kMeasured,
      [](const Figures& f) -> Value { return f.allocated_bytes; }},
-    {"kernels", "", "", "Device kernels of the row.", kMeasured, unknown},
+    {"kernels", "", "", "Device kernels, copies and fills of the row, by name.", kMeasured, read_kernels},
 };
 
 }  // namespace

@@ -138,7 +138,7 @@ void raise(std::optional<T>& largest, const std::optional<T>& part) {
 void merge(Figures& sum, const Figures& row) {
   sum.calls += row.calls;
   sum.time_is_attention = sum.time_is_attention && row.time_is_attention;
-  if (sum.time && row.time) {
+  if (sum.time && row.time && sum.time->source == row.time->source) {
     TimeStats time;
     time.total = sum.time->total + row.time->total;
     time.source = sum.time->source;
@@ -146,9 +146,13 @@ void merge(Figures& sum, const Figures& row) {
   } else {
     sum.time.reset();
   }
-  sum.host += row.host;
+  add(sum.host, row.host);
   add(sum.glue, row.glue);
   add(sum.other, row.other);
+  add(sum.gap, row.gap);
+  sum.launch_latency.reset();
+  sum.queue.reset();
+  sum.kernels.clear();
   add(sum.flops, row.flops);
   add(sum.flops_dense, row.flops_dense);
   add(sum.recompute_flops, row.recompute_flops);

@@ -34,14 +34,8 @@ constexpr Absent kAbsentSections[] = {
 
 /// Keys inside the sections that are always null in this version, by their path.
 constexpr Absent kAbsentKeys[] = {
-    {"attention_breakdown.launch_latency_ns", "needs device timing"},
-    {"attention_breakdown.queue_ns", "needs device timing"},
     {"attention_breakdown.fixed_cost_ns", "needs a calibration"},
     {"attention_breakdown.bound", "needs the roofline"},
-    {"attention_breakdown.kernels", "needs device timing"},
-    {"time.gaps.device_idle_ns", "needs device timing"},
-    {"diagnostics.kernels_unmatched", "needs device timing"},
-    {"diagnostics.records_dropped", "needs device timing"},
 };
 
 Object reasons(std::span<const Absent> absent) {
@@ -123,6 +117,27 @@ bool heads_absent(const Stats& stats) { return stats.heads.empty() && !stats.met
 bool memory_absent(const Stats& stats) { return stats.meta.options.memory == Memory::kOff; }
 bool calls_absent(const Stats& stats) { return stats.calls.empty() && stats.meta.options.keep_calls == 0; }
 
+Value to_value(const std::optional<TraceMeta>& trace) {
+  if (!trace) {
+    return {};
+  }
+  List devices;
+  for (const std::string& device : trace->devices) {
+    devices.emplace_back(device);
+  }
+  Object skipped;
+  for (const auto& [reason, events] : trace->skipped) {
+    skipped.emplace_back(reason, events);
+  }
+  return Object{{"path", trace->path},
+                {"rank", trace->rank},
+                {"world_size", trace->world_size},
+                {"platform", text_or_null(trace->platform)},
+                {"devices", std::move(devices)},
+                {"events", trace->events},
+                {"skipped", std::move(skipped)}};
+}
+
 Object meta_to_value(const Stats& stats) {
   Object sections = reasons(kAbsentSections);
   if (heads_absent(stats)) {
@@ -132,7 +147,7 @@ Object meta_to_value(const Stats& stats) {
     sections.emplace_back("calls", "the option keep_calls is 0");
   }
   if (memory_absent(stats)) {
-    sections.emplace_back("memory", "the option memory is off");
+    sections.emplace_back("memory", stats.meta.trace ? "memory is not read from traces" : "the option memory is off");
   }
   if (stats.steps.empty()) {
     sections.emplace_back("steps", "no step has ended: call step() at the end of each");
@@ -141,6 +156,7 @@ Object meta_to_value(const Stats& stats) {
       {"headscope_version", text_or_null(stats.meta.headscope_version)},
       {"torch_version", text_or_null(stats.meta.torch_version)},
       {"options", to_value(stats.meta.options)},
+      {"trace", to_value(stats.meta.trace)},
       {"absent_sections", std::move(sections)},
       {"absent_keys", reasons(kAbsentKeys)},
   };
@@ -214,6 +230,18 @@ Object to_value(const HeadRow& row) {
   return out;
 }
 
+List kernels_to_value(const std::vector<CallKernelRow>& kernels) {
+  List out;
+  for (const CallKernelRow& kernel : kernels) {
+    out.emplace_back(Object{{"name", kernel.name},
+                            {"part", kernel.part},
+                            {"time_ns", kernel.time},
+                            {"stream", std::uint64_t{kernel.stream}},
+                            {"grid", List{kernel.grid[0], kernel.grid[1], kernel.grid[2]}}});
+  }
+  return out;
+}
+
 Object to_value(const CallRow& row) {
   Object out{
       {"call_id", row.call_id},
@@ -238,7 +266,12 @@ Object to_value(const CallRow& row) {
       {"mask", text_or_null(row.mask)},
       {"fallback_reason", row.fallback_reason},
       {"time_ns", row.time},
+      {"time_source", row.time ? Value(to_string(row.time_source)) : Value()},
       {"host_ns", row.host},
+      {"gap_ns", row.gap},
+      {"launch_latency_ns", row.launch_latency},
+      {"queue_ns", row.queue},
+      {"kernels", row.kernels.empty() ? Value() : Value(kernels_to_value(row.kernels))},
       {"flops", row.flops},
       {"flops_dense", row.flops_dense},
       {"recompute_flops", row.recompute_flops},
@@ -323,7 +356,7 @@ Object to_value(const TimeSection& time) {
       {"backward_ns", time.backward},
       {"recompute_ns", time.recompute},
       {"recompute_share", time.recompute_share},
-      {"gaps", Object{{"host_outside_attention_ns", time.outside_attention}, {"device_idle_ns", Value()}}},
+      {"gaps", Object{{"host_outside_attention_ns", time.outside_attention}, {"device_idle_ns", time.device_idle}}},
       {"hardware_flops", time.hardware_flops},
       {"model_flops", time.model_flops},
       {"recompute_flops_share", time.recompute_flops_share},
@@ -344,8 +377,9 @@ Object to_value(const Diagnostics& diagnostics) {
       {"calls_failed", diagnostics.calls_failed},
       {"chains_unfinished", diagnostics.chains_unfinished},
       {"calls_beyond_labels", diagnostics.calls_beyond_labels},
-      {"kernels_unmatched", Value()},
-      {"records_dropped", Value()},
+      {"calls_untimed", diagnostics.calls_untimed},
+      {"kernels_unmatched", diagnostics.kernels_unmatched},
+      {"records_dropped", diagnostics.records_dropped},
       {"hook_errors", diagnostics.hook_errors},
       {"device_timing", Object{{"mode", text_or_null(diagnostics.device_timing_mode)},
                                {"reason", text_or_null(diagnostics.device_timing_reason)}}},

@@ -22,7 +22,18 @@ class Layer:
 
 
 TYPES = ("headscope/types.h", "headscope/export.h")
-EVERYTHING = ("headscope/", "base/", "records/", "capture/", "model/", "aggregate/", "session/", "report/", "timeline/")
+EVERYTHING = (
+    "headscope/",
+    "base/",
+    "records/",
+    "capture/",
+    "model/",
+    "aggregate/",
+    "correlate/",
+    "session/",
+    "report/",
+    "timeline/",
+)
 
 # The first entry whose folder holds a file decides.
 LAYERS = (
@@ -42,6 +53,7 @@ LAYERS = (
         ("timeline/", "records/", "base/", "headscope/error.h", *TYPES),
         ("simdjson.h", "zlib.h", "emmintrin.h"),
     ),
+    Layer("src/correlate", ("correlate/", "records/", "base/", *TYPES)),
     Layer("src/model", ("model/", "records/", "base/", *TYPES)),
     Layer("src/aggregate", ("aggregate/", "records/", "base/", "headscope/stats.h", "headscope/annotate.h", *TYPES)),
     Layer("src/report", ("report/", "headscope/"), ("fmt/",)),

@@ -14,6 +14,7 @@ from typing import Any
 
 from headscope.cli.loading import load_profiler
 from headscope.cli.problem import Problem
+from headscope.cli.terminal import width
 
 _USAGE = "headscope run [options] SCRIPT [args]\n       headscope run [options] -m MODULE [args]"
 
@@ -128,16 +129,10 @@ def _report(profiler: Any, options: argparse.Namespace) -> None:
     from headscope import Error
 
     stats = profiler.get_stats()
-    print(stats.table(heads_of=options.heads_of, width=_width()), flush=True)
+    print(stats.table(heads_of=options.heads_of, width=width()), flush=True)
     try:
         stats.to_json(options.output)
     except Error as error:
         print(f"headscope: {error}", file=sys.stderr)
     else:
         print(f"headscope: report in {options.output}", file=sys.stderr)
-
-
-def _width() -> int:
-    from shutil import get_terminal_size
-
-    return get_terminal_size(fallback=(120, 24)).columns

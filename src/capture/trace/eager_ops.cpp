@@ -100,7 +100,7 @@ EagerOps::Chain EagerOps::chain_of(EagerRecogniser::Finished&& finished) const {
   Chain chain;
   chain.call = std::move(finished.call);
   const records::AttentionCall& call = chain.call;
-  const HostSpan whole{call.start_ns, call.end_ns};
+  const records::HostSpan whole{call.start_ns, call.end_ns};
   const bool backward = call.direction == Direction::kBackward;
   const records::Geometry& geometry = call.geometry;
   const auto unsigned_of = [](std::int64_t size) { return static_cast<std::uint64_t>(size); };

@@ -17,7 +17,7 @@ class EagerOps {
  public:
   struct Chain {
     records::AttentionCall call;
-    std::vector<HostSpan> ops;
+    std::vector<records::HostSpan> ops;
     std::int64_t sequence = -1;  ///< of a forward's softmax
     bool causal = false;         ///< the softmax itself leaves out later keys
   };
@@ -39,7 +39,7 @@ class EagerOps {
 
  private:
   struct Recent {
-    HostSpan span;
+    records::HostSpan span;
     OpRole role = OpRole::kProduct;
     std::int64_t elements = 0;  ///< of a softmax's scores
     std::int64_t sequence = -1;

@@ -109,7 +109,7 @@ class ThreadWalk {
     call->start_ns = outermost.start_ns;
     call->end_ns = outermost.end_ns;
     call->time_ns = call->end_ns - call->start_ns;
-    std::vector<HostSpan> ops{{outermost.start_ns, outermost.end_ns}};
+    std::vector<records::HostSpan> ops{{outermost.start_ns, outermost.end_ns}};
     if (call->direction == Direction::kBackward) {
       add_backward(*std::move(call), std::move(ops));
     } else {
@@ -121,12 +121,12 @@ class ThreadWalk {
     records::AttentionCall& call = chain.call;
     call.op = &kEagerOp;
     if (call.direction == Direction::kBackward) {
-      // Its node may be closed by the time that the chain is known to be over.
-      call.inside_backward = true;
       if (call.forward_call_id == 0) {
         forget_layer(call);
       } else {
-        link_to(call, call.forward_call_id - 1);
+        const std::size_t forward = call.forward_call_id - 1;
+        take_arguments(call, calls()[forward].call);
+        link_to(call, forward);
       }
       keep(std::move(call), std::move(chain.ops));
       return;
@@ -147,17 +147,28 @@ class ThreadWalk {
     }
     const OpenOps::Open& composite = open_[around];
     open_.mark_attention();
-    call.op = &composite.known->entry->info;
     if (const auto told = read_fused_op(*composite.known, arguments_of(*composite.op, *composite.known))) {
-      call.geometry = told->geometry;
-      call.causal = told->causal;
-      call.has_dropout = told->has_dropout;
-      call.mask = told->mask;
-      call.mask_bytes = told->mask_bytes;
+      take_arguments(call, *told);
+      // As the op was given them: inside, K and V may be repeated for grouped heads.
+      call.q = told->q;
+      call.k = told->k;
+      call.v = told->v;
+    } else {
+      call.op = &composite.known->entry->info;
     }
   }
 
-  void add_forward(records::AttentionCall&& call, std::vector<HostSpan>&& ops, std::int64_t sequence) {
+  /// What the products alone do not tell: of a chain from the op around it, of its backward from the chain.
+  static void take_arguments(records::AttentionCall& call, const records::AttentionCall& from) {
+    call.op = from.op;
+    call.geometry = from.geometry;
+    call.causal = from.causal;
+    call.has_dropout = from.has_dropout;
+    call.mask = from.mask;
+    call.mask_bytes = from.mask_bytes;
+  }
+
+  void add_forward(records::AttentionCall&& call, std::vector<records::HostSpan>&& ops, std::int64_t sequence) {
     const std::size_t at = calls().size();
     call.inside_backward = open_.backward_node() != nullptr;
     call.layer = {shared_.layers.label(thread_, call.start_ns, call.end_ns), thread_, 0};
@@ -176,9 +187,8 @@ class ThreadWalk {
     keep(std::move(call), std::move(ops));
   }
 
-  void add_backward(records::AttentionCall&& call, std::vector<HostSpan>&& ops) {
+  void add_backward(records::AttentionCall&& call, std::vector<records::HostSpan>&& ops) {
     const records::HostOp* const node = open_.backward_node();
-    call.inside_backward = node != nullptr;
     forget_layer(call);
     if (node != nullptr) {
       if (const auto forward = shared_.links.take(node->sequence, node->forward_thread, call, calls())) {
@@ -198,9 +208,9 @@ class ThreadWalk {
     shared_.repeated.close(forward, at);
   }
 
-  void keep(records::AttentionCall&& call, std::vector<HostSpan>&& ops) {
+  void keep(records::AttentionCall&& call, std::vector<records::HostSpan>&& ops) {
     call.call_id = calls().size() + 1;
-    const HostSpan whole{call.start_ns, call.end_ns};
+    const records::HostSpan whole{call.start_ns, call.end_ns};
     calls().push_back({std::move(call), thread_, std::move(ops), whole});
   }
 

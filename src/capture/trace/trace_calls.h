@@ -5,26 +5,20 @@
 #include <vector>
 
 #include "records/attention_call.h"
+#include "records/host_span.h"
 #include "records/trace_recording.h"
 
 /// Attention calls out of a recorded trace. Pure: no torch, no file.
 namespace headscope::capture::trace {
-
-struct HostSpan {
-  std::int64_t start_ns = 0;
-  std::int64_t end_ns = 0;
-
-  friend bool operator==(const HostSpan&, const HostSpan&) = default;
-};
 
 struct TraceCall {
   records::AttentionCall call;
   std::uint32_t thread = 0;  ///< index into TraceRecording::threads
   /// Ops whose launches are the call's own: of a fused call the outermost attention op around it; of an eager chain
   /// its products and its softmax, or the whole chain where those were not told apart.
-  std::vector<HostSpan> ops;
+  std::vector<records::HostSpan> ops;
   /// First to last of `ops`; launches between them are the chain's glue.
-  HostSpan whole;
+  records::HostSpan whole;
 };
 
 struct TraceCalls {

@@ -47,7 +47,7 @@ std::vector<std::string_view> variants_of(const TraceCalls& calls) {
 /// Device time of what was launched inside of each of the call's ops.
 std::vector<std::int64_t> device_ns(const records::TraceRecording& recording, const TraceCall& call) {
   std::vector<std::int64_t> times;
-  for (const HostSpan& op : call.ops) {
+  for (const records::HostSpan& op : call.ops) {
     std::int64_t& time = times.emplace_back(0);
     for (const records::Launch& launch : recording.device_activity.launches) {
       if (launch.thread != call.thread || launch.start_ns < op.start_ns || launch.start_ns >= op.end_ns) {

@@ -49,7 +49,7 @@ TEST(TraceCalls, OfOpsInEachOtherTheInnermostIsTheCallAndTheOutermostItsSpan) {
   ASSERT_THAT(calls.calls, SizeIs(1));
   EXPECT_EQ(calls.calls[0].call.op->name, "aten::_flash_attention_forward");
   EXPECT_EQ(calls.calls[0].call.geometry, (Geometry{2, 4, 4, 8, 8, 16, 16}));
-  EXPECT_EQ(calls.calls[0].whole, (HostSpan{1000, 10000}));
+  EXPECT_EQ(calls.calls[0].whole, (records::HostSpan{1000, 10000}));
 }
 
 TEST(TraceCalls, TheSameOpInItselfCountsOnceWithTheInnerShapes) {
@@ -125,8 +125,9 @@ TEST(TraceCalls, ProductsAroundASoftmaxAreOneCallOfThreeOps) {
   ASSERT_THAT(calls.calls, SizeIs(1));
   EXPECT_EQ(calls.calls[0].call.op->name, "bmm+softmax+bmm");
   EXPECT_EQ(calls.calls[0].call.geometry, (Geometry{2, 4, 4, 5, 7, 16, 16}));
-  EXPECT_EQ(calls.calls[0].whole, (HostSpan{1000, 11000}));
-  EXPECT_THAT(calls.calls[0].ops, ElementsAre(HostSpan{1000, 3000}, HostSpan{6000, 7000}, HostSpan{9000, 11000}));
+  EXPECT_EQ(calls.calls[0].whole, (records::HostSpan{1000, 11000}));
+  EXPECT_THAT(calls.calls[0].ops, ElementsAre(records::HostSpan{1000, 3000}, records::HostSpan{6000, 7000},
+                                              records::HostSpan{9000, 11000}));
 }
 
 TEST(TraceCalls, OpsThatTookNoTimeStillHaveASpan) {
