@@ -40,6 +40,19 @@ if(NOT TARGET ZLIB::ZLIB)
   message(FATAL_ERROR "zlib is missing. Install zlib1g-dev, or set ZLIB_ROOT to the folder that holds it.")
 endif()
 
+# Optional: headers of CUPTI and CUDA, against which the layout of records in timeline/cupti/abi.h is checked.
+find_path(HEADSCOPE_CUPTI_INCLUDE_DIR cupti_activity.h
+          HINTS "$ENV{CUDA_HOME}/include" "$ENV{CUDA_HOME}/extras/CUPTI/include" /usr/local/cuda/include
+                /usr/local/cuda/extras/CUPTI/include
+          DOC "Folder of cupti_activity.h, to check layouts while compiling; not needed")
+find_path(HEADSCOPE_CUDA_INCLUDE_DIR cuda.h HINTS "${HEADSCOPE_CUPTI_INCLUDE_DIR}" "$ENV{CUDA_HOME}/include"
+                                                  /usr/local/cuda/include
+          DOC "Folder of cuda.h, for the same")
+mark_as_advanced(HEADSCOPE_CUPTI_INCLUDE_DIR HEADSCOPE_CUDA_INCLUDE_DIR)
+if(NOT HEADSCOPE_CUDA_INCLUDE_DIR)
+  set(HEADSCOPE_CUPTI_INCLUDE_DIR "")
+endif()
+
 if(HEADSCOPE_BUILD_PYTHON)
   execute_process(COMMAND "${Python_EXECUTABLE}" -m pybind11 --cmakedir OUTPUT_VARIABLE pybind11_dir
                   ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)

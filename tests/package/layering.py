@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
-SYSTEM = re.compile(r"[a-z_0-9]+|(time|unistd|pthread|dlfcn|fcntl|cxxabi|sched|sys/\w+|linux/\w+)\.h")
+SYSTEM = re.compile(r"[a-z_0-9]+|(time|unistd|pthread|dlfcn|link|fcntl|cxxabi|sched|sys/\w+|linux/\w+)\.h")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ EVERYTHING = (
     "timeline/",
 )
 
+VENDOR_FOLDERS = ("capture/torch/", "timeline/cupti/")
+
 # The first entry whose folder holds a file decides.
 LAYERS = (
     Layer("include/headscope/testing.h", ("headscope/",), ("gtest/", "gmock/"), vendor_in_headers=True),
@@ -54,6 +56,8 @@ LAYERS = (
         ("simdjson.h", "zlib.h", "emmintrin.h"),
     ),
     Layer("src/correlate", ("correlate/", "records/", "base/", *TYPES)),
+    Layer("src/timeline/cupti", ("timeline/", "records/", "base/", *TYPES), ("cupti_",)),
+    Layer("src/timeline", ("timeline/", "records/", "base/", *TYPES)),
     Layer("src/model", ("model/", "records/", "base/", *TYPES)),
     Layer("src/aggregate", ("aggregate/", "records/", "base/", "headscope/stats.h", "headscope/annotate.h", *TYPES)),
     Layer("src/report", ("report/", "headscope/"), ("fmt/",)),
@@ -71,9 +75,10 @@ def layer_of(path: str) -> Layer | None:
 
 def is_allowed(path: str, layer: Layer, quote: str, target: str) -> bool:
     if quote == '"':
-        pure = not target.startswith("capture/torch/")
-        of_torch = path.startswith("src/capture/torch/") or path.count("/") == 1
-        return target.startswith(layer.own) and (pure or of_torch)
+        # A folder named after a vendor is for its own files, and for those that wire the stages.
+        vendor_folder = next((folder for folder in VENDOR_FOLDERS if target.startswith(folder)), None)
+        may_enter = vendor_folder is None or path.startswith("src/" + vendor_folder) or path.count("/") == 1
+        return target.startswith(layer.own) and may_enter
     if SYSTEM.fullmatch(target):
         return True
     return target.startswith(layer.vendor) and (layer.vendor_in_headers or path.endswith(".cpp"))

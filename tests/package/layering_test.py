@@ -58,6 +58,20 @@ class Checker(unittest.TestCase):
             self.found_for("src/capture/a.cpp", '"capture/torch/b.h"'), ["src/capture/a.cpp: capture/torch/b.h"]
         )
 
+    def test_a_stage_that_includes_the_cupti_side_is_found(self) -> None:
+        self.assertEqual(
+            self.found_for("src/timeline/a.cpp", '"timeline/cupti/b.h"'), ["src/timeline/a.cpp: timeline/cupti/b.h"]
+        )
+        self.assertEqual(
+            self.found_for("src/session/a.cpp", '"timeline/cupti/b.h"'), ["src/session/a.cpp: timeline/cupti/b.h"]
+        )
+
+    def test_cupti_outside_its_folder_or_in_a_header_is_found(self) -> None:
+        header = "<cupti_activity.h>"
+        self.assertEqual(self.found_for("src/timeline/a.cpp", header), ["src/timeline/a.cpp: cupti_activity.h"])
+        self.assertEqual(self.found_for("src/timeline/cupti/a.h", header), ["src/timeline/cupti/a.h: cupti_activity.h"])
+        self.assertEqual(self.found_for("src/timeline/cupti/a.cpp", header), [])
+
     def test_a_source_that_no_cmake_lists_names_is_found(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "src").mkdir()
