@@ -16,6 +16,12 @@ void BufferPool::configure(const PoolLimits& limits, bool may_refuse) {
   limits_ = limits;
   limits_.buffers = std::min(limits.buffers, kSlots / 2);
   may_refuse_ = may_refuse;
+  for (Slot& slot : slots_) {
+    if (slot.state == State::kGiven && !slot.given_up) {
+      slot.given_up = true;
+      regular_ -= slot.scrap ? 0 : 1;
+    }
+  }
 }
 
 BufferPool::Slot* BufferPool::find_free(bool scrap) noexcept {
@@ -88,6 +94,10 @@ void BufferPool::complete(std::uint8_t* buffer, std::size_t valid_bytes) noexcep
       foreign_ += buffer == g_last_resort.data() ? 0 : 1;
       return;
     }
+    if (slot->given_up) {
+      slot->given_up = false;
+      regular_ += slot->scrap ? 0 : 1;
+    }
     slot->valid_bytes = std::min(valid_bytes, slot->bytes);
     slot->order = ++events_;
     slot->state = State::kCompleted;
@@ -152,7 +162,7 @@ std::uint64_t BufferPool::mark() const {
 std::size_t BufferPool::outstanding_since(std::uint64_t mark) const {
   const std::lock_guard lock(mutex_);
   return static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), [mark](const Slot& slot) {
-    return slot.state == State::kGiven && slot.order <= mark;
+    return slot.state == State::kGiven && !slot.given_up && slot.order <= mark;
   }));
 }
 

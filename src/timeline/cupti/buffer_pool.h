@@ -33,6 +33,7 @@ class BufferPool {
     bool scrap = false;
   };
 
+  /// Begins a session. Buffers that CUPTI still has are given up: they count no longer against the limit.
   void configure(const PoolLimits& limits, bool may_refuse);
 
   /// A buffer, or null and 0.
@@ -52,7 +53,7 @@ class BufferPool {
   [[nodiscard]] std::size_t outstanding() const;
   /// A moment, for outstanding_since().
   [[nodiscard]] std::uint64_t mark() const;
-  /// Buffers that CUPTI had at `mark` and still has.
+  /// Buffers that CUPTI got in this session, had at `mark` and still has.
   [[nodiscard]] std::size_t outstanding_since(std::uint64_t mark) const;
   [[nodiscard]] std::uint64_t foreign() const;
   [[nodiscard]] std::uint64_t allocated_bytes() const;
@@ -69,6 +70,7 @@ class BufferPool {
     std::uint64_t order = 0;  ///< of the last request, then of completion
     State state = State::kEmpty;
     bool scrap = false;
+    bool given_up = false;  ///< CUPTI has it since an earlier session
   };
 
   Slot* find_free(bool scrap) noexcept;
@@ -79,7 +81,7 @@ class BufferPool {
   PoolLimits limits_;
   bool may_refuse_ = true;
   bool woken_ = false;
-  std::size_t regular_ = 0;  ///< slots with a buffer that is no scrap
+  std::size_t regular_ = 0;  ///< buffers that are neither scrap nor given up
   std::uint64_t bytes_ = 0;
   std::uint64_t events_ = 0;  ///< requests and completions
   std::uint64_t foreign_ = 0;

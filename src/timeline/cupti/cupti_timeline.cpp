@@ -133,6 +133,7 @@ Status CuptiTimeline::start(const Situation& situation) {
     return status_;
   }
   losses_ = {};
+  foreign_before_ = pool_.foreign();
   if (const Decision early = decide_before_probe(situation); early.claim == Claim::kRefuse) {
     return refuse(early.reason, early.text);
   }
@@ -317,8 +318,10 @@ void CuptiTimeline::stop() {
     api.unsubscribe(std::exchange(subscriber_, nullptr));
   }
   const std::uint64_t mark = pool_.mark();
-  api.flush_all(abi::kFlushForced);
-  if (pool_.outstanding_since(mark) != 0) {
+  if (const abi::Result result = api.flush_all(abi::kFlushForced); result != abi::kSuccess) {
+    status_.warnings.push_back(describe_failure(api, "cuptiActivityFlushAll", result) + ": records are missing");
+    kinds_.disable(api);
+  } else if (pool_.outstanding_since(mark) != 0) {
     // Another client registered callbacks of its own and gets our buffers. The kinds that we switched on may be
     // those that it wants, so they stay on.
     losses_.stolen = true;
@@ -336,7 +339,7 @@ void CuptiTimeline::stop() {
     status_.warnings.emplace_back("CUPTI's clock changed while devices were traced: spans are without times");
   }
   move_out(end, true);
-  losses_.foreign_buffers = pool_.foreign();
+  losses_.foreign_buffers = pool_.foreign() - foreign_before_;
   losses_.unmarked_ops = marker_.unmarked();
   pool_.trim();
   running_ = false;

@@ -82,6 +82,7 @@ class CuptiTimeline final : public DeviceTimeline {
   bool running_ = false;
   Status status_{Reason::kNotStarted, "the device clock was not started", {}};
   Losses losses_;
+  std::uint64_t foreign_before_ = 0;  ///< foreign buffers of earlier sessions
   PoolLimits limits_;
   std::optional<Library> library_;
   std::uint32_t version_ = 0;
