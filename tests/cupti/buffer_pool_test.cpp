@@ -88,6 +88,19 @@ TEST(BufferPool, KeepsTheOrderOfCompletion) {
   EXPECT_FALSE(pool.take_completed());
 }
 
+TEST(BufferPool, GivesWhatWasCompleteAtAMark) {
+  BufferPool pool;
+  pool.configure({.buffer_bytes = 64, .buffers = 3}, true);
+  const Given first = request(pool);
+  const Given second = request(pool);
+  pool.complete(first.data, 8);
+  const std::uint64_t mark = pool.mark();
+  pool.complete(second.data, 8);
+  EXPECT_EQ(pool.take_completed(mark)->data, first.data);
+  EXPECT_FALSE(pool.take_completed(mark));
+  EXPECT_EQ(pool.take_completed()->data, second.data);
+}
+
 TEST(BufferPool, NeverReadsBeyondItsBuffer) {
   BufferPool pool;
   pool.configure({.buffer_bytes = 64, .buffers = 1}, true);

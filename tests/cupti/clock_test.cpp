@@ -82,8 +82,8 @@ TEST(TightestPoint, ClockSetBackInBetweenIsNoBracket) {
 }
 
 TEST(TightestPoint, AClockThatFailsGivesNone) {
-  EXPECT_FALSE(tightest_point([] { return std::int64_t{0}; },
-                              []() -> std::optional<std::uint64_t> { return std::nullopt; }));
+  EXPECT_FALSE(
+      tightest_point([] { return std::int64_t{0}; }, []() -> std::optional<std::uint64_t> { return std::nullopt; }));
 }
 
 TEST(RealtimeToMonotonic, TheLeadMovesEvenlyFromOneEndToTheOther) {

@@ -51,8 +51,7 @@ TEST(Discovery, TorchsFolderIsAPackageFolder) {
   SearchInputs inputs;
   inputs.mapped = {"/v/site-packages/torch/lib/libtorch_cpu.so"};
   inputs.cuda_major = 12;
-  EXPECT_THAT(candidates(inputs),
-              Contains(Candidate{"/v/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12", false}));
+  EXPECT_THAT(candidates(inputs), Contains(Candidate{"/v/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12", false}));
 }
 
 TEST(Discovery, TheReleaseIsTorchsElseTheRuntimesElseTheDrivers) {
@@ -74,9 +73,7 @@ TEST(Discovery, TheToolkitComesLastButOne) {
   EXPECT_EQ(list.back(), (Candidate{"libcupti.so.12", false}));
 }
 
-TEST(Discovery, KnowsTheObjectsOfThisProcess) {
-  EXPECT_THAT(search_inputs().mapped, Contains(HasSubstr("libc.so")));
-}
+TEST(Discovery, KnowsTheObjectsOfThisProcess) { EXPECT_THAT(search_inputs().mapped, Contains(HasSubstr("libc.so"))); }
 
 TEST(Library, ThatIsNowhereIsExplained) {
   const Library library = load_library({{"/nonexistent/libcupti.so", false}});

@@ -168,13 +168,12 @@ TEST_P(EachNeededCall, FailureIsAReasonAndLeavesNothingOn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Calls, EachNeededCall,
-    ::testing::Values(NeededCall{"cuptiGetVersion", 0}, NeededCall{"cuptiSubscribe", 0},
-                      NeededCall{"cuptiActivityRegisterCallbacks", 0}, NeededCall{"cuptiGetTimestamp", 0},
-                      NeededCall{"cuptiActivityEnable", 10}, NeededCall{"cuptiActivityEnable", 39},
-                      NeededCall{"cuptiActivityEnable", 5}),
-    [](const auto& test) { return test.param.function + std::to_string(test.param.kind); });
+INSTANTIATE_TEST_SUITE_P(Calls, EachNeededCall,
+                         ::testing::Values(NeededCall{"cuptiGetVersion", 0}, NeededCall{"cuptiSubscribe", 0},
+                                           NeededCall{"cuptiActivityRegisterCallbacks", 0},
+                                           NeededCall{"cuptiGetTimestamp", 0}, NeededCall{"cuptiActivityEnable", 10},
+                                           NeededCall{"cuptiActivityEnable", 39}, NeededCall{"cuptiActivityEnable", 5}),
+                         [](const auto& test) { return test.param.function + std::to_string(test.param.kind); });
 
 class EachUsefulCall : public DeviceClock, public ::testing::WithParamInterface<NeededCall> {};
 
@@ -190,12 +189,11 @@ TEST_P(EachUsefulCall, FailureIsAWarningAndKernelsAreStillTraced) {
   EXPECT_THAT(ops_of_spans(stop_and_take()), ElementsAre(op));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Calls, EachUsefulCall,
-    ::testing::Values(NeededCall{"cuptiSetThreadIdType", 0}, NeededCall{"cuptiActivityEnable", 4},
-                      NeededCall{"cuptiActivityEnable", 1}, NeededCall{"cuptiActivityEnable", 2},
-                      NeededCall{"cuptiEnableCallback", 0}),
-    [](const auto& test) { return test.param.function + std::to_string(test.param.kind); });
+INSTANTIATE_TEST_SUITE_P(Calls, EachUsefulCall,
+                         ::testing::Values(NeededCall{"cuptiSetThreadIdType", 0}, NeededCall{"cuptiActivityEnable", 4},
+                                           NeededCall{"cuptiActivityEnable", 1}, NeededCall{"cuptiActivityEnable", 2},
+                                           NeededCall{"cuptiEnableCallback", 0}),
+                         [](const auto& test) { return test.param.function + std::to_string(test.param.kind); });
 
 class EachOtherCall : public DeviceClock, public ::testing::WithParamInterface<const char*> {};
 

@@ -106,12 +106,12 @@ void BufferPool::complete(std::uint8_t* buffer, std::size_t valid_bytes) noexcep
   completed_.notify_one();
 }
 
-std::optional<BufferPool::Completed> BufferPool::take_completed() {
+std::optional<BufferPool::Completed> BufferPool::take_completed(std::uint64_t mark) {
   const std::lock_guard lock(mutex_);
   Slot* first = nullptr;
   if (waiting_ != 0) {
     for (Slot& slot : slots_) {
-      if (slot.state == State::kCompleted && (first == nullptr || slot.order < first->order)) {
+      if (slot.state == State::kCompleted && slot.order <= mark && (first == nullptr || slot.order < first->order)) {
         first = &slot;
       }
     }

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <mutex>
 #include <optional>
 
@@ -41,8 +42,8 @@ class BufferPool {
   /// CUPTI is done with a buffer. One that is not from here is counted and left alone.
   void complete(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
 
-  /// The next buffer to read, in the order of completion.
-  std::optional<Completed> take_completed();
+  /// The next buffer to read, in the order of completion; of those that were complete at `mark`.
+  std::optional<Completed> take_completed(std::uint64_t mark = std::numeric_limits<std::uint64_t>::max());
   void recycle(const Completed& completed);
   /// Waits for a completed buffer; false after wake().
   bool wait_for_completed();
@@ -51,7 +52,7 @@ class BufferPool {
 
   /// Buffers that CUPTI has.
   [[nodiscard]] std::size_t outstanding() const;
-  /// A moment, for outstanding_since().
+  /// A moment.
   [[nodiscard]] std::uint64_t mark() const;
   /// Buffers that CUPTI got in this session, had at `mark` and still has.
   [[nodiscard]] std::size_t outstanding_since(std::uint64_t mark) const;

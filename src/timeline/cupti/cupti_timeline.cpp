@@ -218,7 +218,9 @@ void CuptiTimeline::end_reading() {
 void CuptiTimeline::read_completed() {
   const std::lock_guard lock(reading_);
   const NextRecord next_record = library_->api.get_next_record;
-  while (const auto buffer = pool_.take_completed()) {
+  // Not those that come while this reads: launches may be faster.
+  const std::uint64_t mark = pool_.mark();
+  while (const auto buffer = pool_.take_completed(mark)) {
     const Scope scope{begin_.device.ticks, marker_.first_op(), OpMarker::end_op()};
     Decoded decoded;
     try {

@@ -30,6 +30,7 @@ void FakeDevice::reset() {
   version_ = 22;
   kinds_.clear();
   failures_.clear();
+  fails_ = false;
   requested_ = nullptr;
   completed_ = nullptr;
   callback_ = nullptr;
@@ -45,15 +46,19 @@ void FakeDevice::reset() {
   thread_id_type_ = 0;
   correlation_ = 0;
   counts_ = {};
+  calls_ = 0;
   filling_.clear();
   waiting_.clear();
   late_.clear();
   t_stacks.clear();
 }
 
-int FakeDevice::failure_of(const std::string& function, std::uint32_t kind) {
+int FakeDevice::failure_of(const char* function, std::uint32_t kind) {
+  calls_.fetch_add(1, std::memory_order_relaxed);
+  if (!fails_.load(std::memory_order_acquire)) {
+    return abi::kSuccess;
+  }
   const std::lock_guard lock(mutex_);
-  ++counts_.calls;
   const auto found = failures_.find(function);
   if (found == failures_.end() || (found->second.second != 0 && found->second.second != kind)) {
     return abi::kSuccess;

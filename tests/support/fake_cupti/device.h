@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -26,7 +27,7 @@ struct Filling {
 class FakeDevice {
  public:
   void reset();
-  int failure_of(const std::string& function, std::uint32_t kind = 0);
+  int failure_of(const char* function, std::uint32_t kind = 0);
 
   void write(const Bytes& record);
   void flush();
@@ -66,6 +67,8 @@ class FakeDevice {
   std::uint32_t thread_id_type_ = 0;
   std::uint32_t correlation_ = 0;
   FakeState counts_{};
+  std::atomic<std::uint64_t> calls_{0};
+  std::atomic<bool> fails_{false};  ///< failures_ is not empty; asked without the lock
 
  private:
   void give_back(const Filling& buffer);

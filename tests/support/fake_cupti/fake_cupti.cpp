@@ -369,6 +369,7 @@ HEADSCOPE_FAKE void fake_cupti_fail(const char* function, int code, std::uint32_
   } else {
     fake.failures_[function] = {code, kind};
   }
+  fake.fails_ = !fake.failures_.empty();
 }
 
 HEADSCOPE_FAKE void fake_cupti_hold_subscriber(const char* name) {
@@ -403,6 +404,7 @@ HEADSCOPE_FAKE FakeState fake_cupti_state() {
   FakeDevice& fake = device();
   const std::lock_guard lock(fake.mutex_);
   FakeState state = fake.counts_;
+  state.calls = fake.calls_;
   state.enabled_kinds = fake.kinds_.size();
   state.subscribed = fake.subscribed_;
   state.thread_id_type = fake.thread_id_type_;
