@@ -11,6 +11,12 @@ alignas(BufferPool::kAlignment) std::array<std::uint8_t, BufferPool::kScrapBytes
 
 }  // namespace
 
+BufferPool::~BufferPool() {
+  for (const Slot& slot : slots_) {
+    std::free(slot.data);
+  }
+}
+
 void BufferPool::configure(const PoolLimits& limits, bool may_refuse) {
   const std::lock_guard lock(mutex_);
   limits_ = limits;

@@ -34,6 +34,12 @@ class BufferPool {
     bool scrap = false;
   };
 
+  BufferPool() = default;
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+  /// CUPTI may have no buffer any more.
+  ~BufferPool();
+
   /// Begins a session. Buffers that CUPTI still has are given up: they count no longer against the limit.
   void configure(const PoolLimits& limits, bool may_refuse);
 
