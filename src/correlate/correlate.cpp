@@ -11,7 +11,6 @@
 namespace headscope::correlate {
 namespace {
 
-using records::CallKernel;
 using records::DeviceSpan;
 using records::DeviceWork;
 using records::KernelPart;
