@@ -11,6 +11,7 @@
 #include "capture/layers.h"
 #include "capture/torch/hooks.h"
 #include "capture/torch/scope_memory.h"
+#include "device_clock.h"
 #include "headscope/error.h"
 #include "headscope/version.h"
 #include "session/collector.h"
@@ -95,14 +96,69 @@ class AttentionProfiler::Impl {
     if (session.options.eager == Eager::kDetail) {
       capture::torch::enable_detail_hooks();
     }
-    collector.start(session);
+    start_device_clock();
+    try {
+      collector.start(session);
+    } catch (...) {
+      stop_device_clock();
+      throw;
+    }
     measure_scope(collector.on(session));
   }
 
   void stop() noexcept {
     measure_scope(false);
     capture::torch::flush_this_thread();
+    if (session.device_clock) {
+      collector.pause(session);  // what is recorded from here on would have no times
+      settle();
+    }
     collector.stop(session);
+    stop_device_clock();
+  }
+
+  void start_device_clock() {
+    if (session.options.device_timing != DeviceTiming::kCupti || collector.running(session)) {
+      return;
+    }
+    DeviceClock& clock = device_clock(collector);
+    const timeline::Status status = clock.join();
+    session.device_clock = status.enabled();
+    device_clock_problem = status.text;
+    losses_before = clock.losses();
+  }
+
+  void stop_device_clock() noexcept {
+    if (std::exchange(session.device_clock, false)) {
+      device_clock(collector).leave();
+    }
+  }
+
+  /// Waits for the devices, where they time the calls.
+  void settle() noexcept {
+    if (session.device_clock) {
+      device_clock(collector).settle(DeviceClock::Wait::kYes);
+    }
+  }
+
+  void describe_clock(Diagnostics& diagnostics) {
+    if (session.options.device_timing != DeviceTiming::kCupti) {
+      diagnostics.device_timing_mode = "host";
+      diagnostics.device_timing_reason = "the host's clock around each op; device_timing \"cupti\" asks the device";
+      return;
+    }
+    if (!device_clock_problem.empty()) {
+      diagnostics.device_timing_mode = "host";
+      diagnostics.device_timing_reason = device_clock_problem;
+      return;
+    }
+    DeviceClock& clock = device_clock(collector);
+    const DeviceClock::Losses losses = clock.losses();
+    const std::string warnings = clock.warnings();
+    diagnostics.device_timing_mode = "cupti";
+    diagnostics.device_timing_reason = warnings.empty() ? "kernel records of CUPTI" : warnings;
+    diagnostics.kernels_unmatched = losses.unmatched - losses_before.unmatched;
+    diagnostics.records_dropped = losses.dropped - losses_before.dropped;
   }
 
   /// The peak of the scope is that of the stretches in which the profiler is on.
@@ -115,6 +171,8 @@ class AttentionProfiler::Impl {
   session::Session session;
   session::Collector& collector;
   capture::torch::ScopeMemory scope_memory;
+  std::string device_clock_problem;  ///< why the last start went without the device clock that was asked for
+  DeviceClock::Losses losses_before;
   std::mutex order_mutex;
   std::vector<std::uint32_t> order;  ///< of name_by_order
 };
@@ -175,14 +233,14 @@ void AttentionProfiler::name_by_order(std::vector<std::uint32_t> layers) {
 Stats AttentionProfiler::get_stats() const {
   Impl& impl = Impl::of(impl_);
   capture::torch::flush_this_thread();
+  impl.settle();
   const session::Collected collected = impl.collector.collect(impl.session);
 
   Stats stats;
   stats.meta = {.headscope_version = std::string(kVersion),
                 .torch_version = capture::torch::torch_version(),
                 .options = impl.session.options};
-  stats.diagnostics.device_timing_mode = "host";
-  stats.diagnostics.device_timing_reason = "this build reads no device clock; ops on a GPU are timed on the host";
+  impl.describe_clock(stats.diagnostics);
   stats.diagnostics.not_observable = capture::torch::not_observable();
   {
     const std::lock_guard lock(impl.order_mutex);

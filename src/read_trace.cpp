@@ -11,6 +11,7 @@
 #include "capture/layers.h"
 #include "capture/trace/trace_calls.h"
 #include "correlate/correlate.h"
+#include "correlate/device_times.h"
 #include "correlate/lone_call.h"
 #include "headscope/error.h"
 #include "headscope/trace.h"
@@ -93,13 +94,7 @@ TraceMeta meta_of(const std::string& path, const TraceRecording& recording) {
 /// Gives the calls the times of their kernels.
 void set_device_times(std::vector<capture::trace::TraceCall>& calls, const correlate::Correlated& correlated) {
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    AttentionCall& call = calls[i].call;
-    call.time_source = TimeSource::kDevice;
-    call.device_work = correlated.calls[i];
-    const records::DeviceWork* work = call.device_work.get();
-    call.time_ns = work == nullptr ? -1 : work->attention_ns;
-    call.glue_ns = work == nullptr || calls[i].ops.size() < 2 ? -1 : work->glue_ns;
-    call.other_ns = work == nullptr ? -1 : work->other_ns;
+    correlate::set_device_times(calls[i].call, correlated.calls[i], calls[i].ops.size() >= 2);
   }
 }
 

@@ -24,7 +24,10 @@ enum class Eager : std::uint8_t {
 
 /// Which clock times a call.
 enum class DeviceTiming : std::uint8_t {
-  kAuto,  ///< the best clock that this machine offers
+  kAuto,  ///< the host's clock
+  /// The device's clock, through CUPTI: kernel times, launch latency and gaps. Where it cannot run, calls are timed as
+  /// with kHost and Diagnostics says why. Every op is timed by its kernels, so that one on the CPU has no time.
+  kCupti,
   kHost,  ///< the host's monotonic clock around the op
 };
 

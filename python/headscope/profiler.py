@@ -45,7 +45,9 @@ class AttentionProfiler:
         starts meanwhile takes over, and the figures say so); "off" nothing.
     eager: how hand-written attention (QKᵀ → softmax → PV) is observed: "off", "basic" (products and softmax) or
         "detail" (the elementwise ops between them too: exact materialised bytes and masks).
-    device_timing: "auto" takes the best clock that this machine offers; "host" the host's clock around the op.
+    device_timing: "cupti" times each call by its kernels on the GPU (a call that launches none has no time), and
+        waits for the device in `get_stats()` and at the stop; where that cannot be, calls are timed as with "host", and
+        the figures say why. "host" is the host's clock around the op; "auto" takes the host's.
     threads: "all" threads of the process, or only the "current" one (that starts the profiler) and the backward
         passes that it starts.
     decode_max_q: longest query that still counts as a decode step.
@@ -67,7 +69,7 @@ class AttentionProfiler:
         per_head: bool = True,
         memory: Literal["calls", "scope", "off"] = "calls",
         eager: Literal["basic", "off", "detail"] = "basic",
-        device_timing: Literal["auto", "host"] = "auto",
+        device_timing: Literal["auto", "cupti", "host"] = "auto",
         threads: Literal["all", "current"] = "all",
         decode_max_q: int = 1,
         mask_count_budget: int = 1 << 22,

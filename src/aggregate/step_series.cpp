@@ -1,5 +1,7 @@
 #include "aggregate/step_series.h"
 
+#include <algorithm>
+
 namespace headscope::aggregate {
 
 void StepSeries::Entry::merge(const Entry& later) noexcept {
@@ -20,6 +22,13 @@ void StepSeries::add(std::int64_t number, std::int64_t wall_ns, const StepSums& 
     halve();
   }
   entries_.push_back(entry);
+}
+
+void StepSeries::add_to(std::int64_t number, const StepSums& sums) noexcept {
+  const auto entry = std::ranges::lower_bound(entries_, number, {}, &Entry::last);
+  if (entry != entries_.end() && entry->first <= number) {
+    entry->sums.merge(sums);
+  }
 }
 
 void StepSeries::halve() {

@@ -18,6 +18,9 @@ class StepSeries {
   /// A step that ended; numbers must ascend. `wall_ns`: how long the profiler was on in it.
   void add(std::int64_t number, std::int64_t wall_ns, const StepSums& sums);
 
+  /// Adds calls of a step that was added before; without effect when it was not.
+  void add_to(std::int64_t number, const StepSums& sums) noexcept;
+
   [[nodiscard]] std::vector<StepPoint> points() const;
 
  private:

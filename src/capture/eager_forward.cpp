@@ -323,6 +323,7 @@ EagerRecogniser::Finished EagerRecogniser::finish_scores(EagerChain& chain, std:
   call.end_ns = work.end_ns;
   call.time_ns = work.time_ns;
   call.glue_ns = work.glue_ns;
+  call.device_ops = work.device_ops;
   call.allocated_bytes = work.allocated_bytes;
   call.peak_bytes = work.peak_bytes;
   call.score_bytes = static_cast<std::int64_t>(work.score_bytes);

@@ -16,6 +16,7 @@ struct OpSpan {
   std::int64_t end_ns = 0;
   std::int64_t allocated_bytes = -1;  ///< −1: not measured
   std::int64_t peak_bytes = -1;
+  std::uint64_t op = 0;  ///< CallObserver's id; 0: none
 
   [[nodiscard]] std::int64_t duration_ns() const noexcept { return end_ns - start_ns; }
 };
@@ -35,6 +36,7 @@ struct EagerWork {
   std::int64_t end_ns = 0;
   std::int64_t time_ns = 0;
   std::int64_t glue_ns = -1;  ///< −1 without detail
+  records::OpRange device_ops;
   std::int64_t allocated_bytes = -1;
   std::int64_t peak_bytes = -1;
   std::uint64_t traffic_bytes = 0;
@@ -65,6 +67,7 @@ struct EagerWork {
   /// A product or a softmax.
   void add_op(const OpSpan& span, std::uint64_t held_bytes) noexcept {
     time_ns += span.duration_ns();
+    device_ops.add(span.op);
     add_memory(span, held_bytes);
   }
   /// Scores or probabilities are at `view`.
@@ -85,6 +88,7 @@ struct EagerWork {
     start_ns = std::min(start_ns, other.start_ns);
     end_ns = std::max(end_ns, other.end_ns);
     time_ns += other.time_ns;
+    device_ops.add(other.device_ops);
     glue_ns += std::max<std::int64_t>(other.glue_ns, 0);
     if (other.allocated_bytes >= 0) {
       allocated_bytes = std::max<std::int64_t>(allocated_bytes, 0) + other.allocated_bytes;

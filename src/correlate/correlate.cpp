@@ -118,7 +118,7 @@ struct Owned {
 
 KernelPart part_of(const CallWindow& window, const LaunchOwner& owner, const DeviceSpan& span, KernelNames& names) {
   if (owner.between_ops) {
-    return KernelPart::kGlue;
+    return window.device_ops.outer != 0 && window.holds_other_work ? KernelPart::kOther : KernelPart::kGlue;
   }
   const bool is_attention = !window.holds_other_work || (span.kind == DeviceSpan::Kind::kKernel &&
                                                          names.of(span.name).kind != KernelName::Kind::kNoAttention);

@@ -20,6 +20,8 @@ struct CallWindow {
   std::vector<records::HostSpan> ops;
   /// First to last of `ops`: what is launched between them is glue.
   records::HostSpan whole;
+  /// The ids of its ops, where launches carry such ids; `ops` is empty then.
+  records::OpRange device_ops;
   /// The op does other work too (cache writes), so that only kernels known as attention count as such.
   bool holds_other_work = false;
 };

@@ -18,7 +18,7 @@ std::vector<Window> nested(std::span<const CallWindow> windows) {
   std::vector<Window> all;
   for (std::uint32_t call = 0; call < windows.size(); ++call) {
     const CallWindow& window = windows[call];
-    if (window.ops.size() > 1) {
+    if (window.ops.size() > 1 || window.device_ops.first != window.device_ops.last) {
       all.push_back({window.thread, window.whole, {call, true}});
     }
     for (const records::HostSpan& op : window.ops) {
@@ -31,6 +31,48 @@ std::vector<Window> nested(std::span<const CallWindow> windows) {
   return all;
 }
 
+/// The windows whose ops have ids.
+class OpOwners {
+ public:
+  explicit OpOwners(std::span<const CallWindow> windows) : windows_(windows) {
+    for (std::uint32_t call = 0; call < windows.size(); ++call) {
+      if (windows[call].device_ops.outer != 0) {
+        by_op_.push_back(call);
+      }
+    }
+    std::ranges::sort(by_op_, {}, [&](std::uint32_t call) {
+      return std::tuple(windows[call].device_ops.thread, windows[call].device_ops.outer);
+    });
+  }
+
+  [[nodiscard]] LaunchOwner of(const records::Launch& launch) const {
+    const auto after =
+        std::ranges::upper_bound(by_op_, std::tuple(launch.thread, launch.op), {}, [&](std::uint32_t call) {
+          const records::OpRange& ops = windows_[call].device_ops;
+          return std::tuple(std::uint64_t{ops.thread}, ops.outer);
+        });
+    // Chains may be woven into each other, so that an op between two of one call's is another's.
+    constexpr int kMostWoven = 8;
+    auto at = after;
+    for (int looked = 0; at != by_op_.begin() && looked < kMostWoven; ++looked) {
+      const std::uint32_t call = *--at;
+      const records::OpRange& ops = windows_[call].device_ops;
+      if (ops.thread != launch.thread) {
+        break;
+      }
+      const bool own = ops.holds(launch.op);
+      if (own || (ops.outer < ops.first && launch.op <= ops.last)) {
+        return {call, !own};
+      }
+    }
+    return {};
+  }
+
+ private:
+  std::span<const CallWindow> windows_;
+  std::vector<std::uint32_t> by_op_;  // by thread and first id
+};
+
 }  // namespace
 
 std::vector<LaunchOwner> owners_of(std::span<const records::Launch> launches, std::span<const CallWindow> windows) {
@@ -41,6 +83,7 @@ std::vector<LaunchOwner> owners_of(std::span<const records::Launch> launches, st
 
   std::vector<LaunchOwner> owners(launches.size());
   const std::vector<Window> all = nested(windows);
+  const OpOwners by_op(windows);
   std::vector<const Window*> open;  // innermost last
   std::size_t next = 0;
   for (const std::uint32_t i : in_order) {
@@ -54,7 +97,12 @@ std::vector<LaunchOwner> owners_of(std::span<const records::Launch> launches, st
     std::erase_if(open, [&launch](const Window* window) {
       return window->thread != launch.thread || window->span.end_ns <= launch.start_ns;
     });
-    if (!open.empty() && !launch.of_graph) {
+    if (launch.of_graph) {
+      continue;
+    }
+    if (launch.op != 0) {
+      owners[i] = by_op.of(launch);
+    } else if (!open.empty()) {
       owners[i] = open.back()->owner;
     }
   }

@@ -17,8 +17,8 @@ struct LaunchOwner {
   bool between_ops = false;    ///< glue of a chain
 };
 
-/// The owner of each launch: the window of the launching thread that holds its start, the innermost one where windows
-/// nest. Launches of whole graphs have none.
+/// The owner of each launch: the window that has its op, else the window of the launching thread that holds its start,
+/// the innermost one where windows nest. Launches of whole graphs have none.
 std::vector<LaunchOwner> owners_of(std::span<const records::Launch> launches, std::span<const CallWindow> windows);
 
 /// Launches by correlation id.

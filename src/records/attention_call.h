@@ -124,6 +124,42 @@ enum class FallbackReason : std::uint8_t {
   kUnknown,
 };
 
+/// Ops that the device clock saw a call open on its thread: what they launched is the call's. Ids of a thread grow.
+struct OpRange {
+  std::uint64_t outer = 0;  ///< the op around the others, or the first of them; 0: the device clock did not run
+  std::uint64_t first = 0;  ///< what is launched before this one, or between the ops, is not attention's own
+  std::uint64_t last = 0;
+  /// Bit i: `first` + i is one of the ops. Later ones up to `last` all count as such.
+  std::uint64_t members = ~std::uint64_t{0};
+  std::uint32_t thread = 0;  ///< the operating system's id
+
+  [[nodiscard]] bool holds(std::uint64_t op) const noexcept {
+    return op >= first && op <= last && (op - first >= 64 || (members >> (op - first) & 1U) != 0);
+  }
+  /// Adds an op to a chain's.
+  void add(std::uint64_t op) noexcept { add(OpRange{op, op, op, 1, 0}); }
+  void add(const OpRange& other) noexcept;
+
+  friend bool operator==(const OpRange&, const OpRange&) = default;
+};
+
+inline void OpRange::add(const OpRange& other) noexcept {
+  if (other.first == 0) {
+    return;
+  }
+  if (first == 0) {
+    *this = other;
+    return;
+  }
+  const OpRange& low = first <= other.first ? *this : other;
+  const OpRange& high = first <= other.first ? other : *this;
+  const std::uint64_t distance = high.first - low.first;
+  members = low.members | (distance < 64 ? high.members << distance : 0);
+  last = last > other.last ? last : other.last;
+  first = low.first;
+  outer = first;
+}
+
 /// Layer of a call: an interned label, or the call's order on its thread when it has none.
 struct LayerRef {
   /// Order of a backward whose forward is not known.
@@ -216,6 +252,7 @@ struct AttentionCall {
   std::int64_t glue_ns = -1;  ///< between them; −1 unknown
   std::int64_t other_ns = -1;
   TimeSource time_source = TimeSource::kHost;
+  OpRange device_ops;
   /// Known by its kernel alone: no op announced it, and the host times are the kernel's.
   bool lone_kernel = false;
   std::shared_ptr<const DeviceWork> device_work;  ///< nullptr: no device clock, or nothing was launched

@@ -12,6 +12,7 @@ struct Watch {
   bool memory = false;
   bool eager = false;
   bool detail = false;
+  bool device = false;  ///< a device clock runs
 };
 
 /// Where captured calls go. Implemented beside the profilers, called by the hooks.

@@ -83,6 +83,8 @@ std::string_view word(DeviceTiming timing) {
   switch (timing) {
     case DeviceTiming::kAuto:
       return "auto";
+    case DeviceTiming::kCupti:
+      return "cupti";
     case DeviceTiming::kHost:
       return "host";
   }

@@ -115,6 +115,10 @@ void Collector::submit(records::AttentionCall&& call) noexcept {
   if (ring->calls.size() >= kFoldAt && ring->draining.try_lock()) {
     drain(*ring);
     ring->draining.unlock();
+    void (*const settle)() = settle_.load(std::memory_order_relaxed);
+    if (settle != nullptr && pending() >= kMostPending) {
+      settle();
+    }
   }
 }
 
@@ -123,7 +127,13 @@ void Collector::drain(ThreadRing& ring) noexcept {
     return;
   }
   const std::int64_t begin = base::monotonic_ns();
-  ring.calls.drain([&](records::AttentionCall&& call) noexcept { fold(ring, call); });
+  ring.calls.drain([&](records::AttentionCall&& call) noexcept {
+    if (call.device_ops.outer == 0) {
+      fold(ring, call);
+    } else {
+      keep_pending(ring, std::move(call));
+    }
+  });
   counters_.folding(base::monotonic_ns() - begin);
 }
 
@@ -150,6 +160,51 @@ void Collector::fold(ThreadRing& ring, const records::AttentionCall& call) noexc
       counters_.hook_error();  // out of memory for another row
     }
   }
+}
+
+void Collector::keep_pending(ThreadRing& ring, records::AttentionCall&& call) noexcept {
+  // Profilers that did not ask for the device clock see the call as the host saw it.
+  std::uint32_t waiting = 0;
+  for (std::size_t slot = 0; slot < ring.partials.size(); ++slot) {
+    const Partial* partial = ring.partials[slot].get();
+    waiting |= partial != nullptr && partial->session->device_clock ? 1U << slot : 0;
+  }
+  const std::uint32_t sessions = call.sessions;
+  call.sessions = sessions & ~waiting;
+  fold(ring, call);
+  call.sessions = sessions & waiting;
+  if (call.sessions == 0) {
+    return;
+  }
+  try {
+    PendingCall& pending = ring.pending.emplace_back();
+    pending.call = std::move(call);
+    pending.thread = ring.thread();
+    for (std::size_t slot = 0; slot < pending.steps.size(); ++slot) {
+      pending.steps[slot] = ring.partials[slot] == nullptr ? 0 : ring.partials[slot]->step;
+    }
+    pending_.fetch_add(1, std::memory_order_relaxed);
+  } catch (...) {
+    counters_.hook_error();  // out of memory
+  }
+}
+
+void Collector::give_up_pending(ThreadRing& ring, int slot) noexcept {
+  const std::uint32_t bit = 1U << slot;
+  for (PendingCall& pending : ring.pending) {
+    if ((pending.call.sessions & bit) == 0) {
+      continue;
+    }
+    records::AttentionCall untimed = pending.call;
+    untimed.sessions = bit;
+    untimed.time_source = TimeSource::kDevice;
+    untimed.time_ns = untimed.glue_ns = untimed.other_ns = -1;
+    fold(ring, untimed);
+    pending.call.sessions &= ~bit;
+  }
+  const std::size_t gone =
+      std::erase_if(ring.pending, [](const PendingCall& pending) { return pending.call.sessions == 0; });
+  pending_.fetch_sub(gone, std::memory_order_relaxed);
 }
 
 aggregate::LayerKey Collector::layer_of(const records::AttentionCall& call, int slot) const noexcept {

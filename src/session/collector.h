@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <vector>
 
 #include "records/call_sink.h"
 #include "session/counters.h"
@@ -67,6 +68,18 @@ class Collector final : public records::CallSink {
   void reset(Session& session, std::int64_t step_number);
   [[nodiscard]] Collected collect(Session& session);
 
+  /// Folds all rings and moves out the calls that wait for a device clock (those with device_ops).
+  [[nodiscard]] std::vector<PendingCall> take_pending();
+  /// Folds calls that were taken, with the times that they have.
+  void add(const std::vector<PendingCall>& calls) noexcept;
+  /// A call that no hook recorded, as one of all profilers that want the device clock.
+  [[nodiscard]] PendingCall pending_of(records::AttentionCall&& call) noexcept;
+  /// Calls that wait, about.
+  [[nodiscard]] std::size_t pending() const noexcept { return pending_.load(std::memory_order_relaxed); }
+  /// Called by a thread that recorded a call, with no lock held, once kMostPending calls wait.
+  void when_many_pending(void (*settle)()) noexcept { settle_ = settle; }
+  static constexpr std::size_t kMostPending = 4096;
+
   /// Rings made so far, for tests of the bound.
   [[nodiscard]] std::size_t rings();
 
@@ -81,6 +94,9 @@ class Collector final : public records::CallSink {
   // The caller holds the ring's drain flag.
   void drain(ThreadRing& ring) noexcept;
   void fold(ThreadRing& ring, const records::AttentionCall& call) noexcept;
+  void keep_pending(ThreadRing& ring, records::AttentionCall&& call) noexcept;
+  // The slot's session ends: its waiting calls are folded without times.
+  void give_up_pending(ThreadRing& ring, int slot) noexcept;
   [[nodiscard]] aggregate::LayerKey layer_of(const records::AttentionCall& call, int slot) const noexcept;
 
   // The caller holds control_.
@@ -99,6 +115,8 @@ class Collector final : public records::CallSink {
   // Sessions that are on in the low 16 bits, above them what they want captured: Watch in one word.
   std::atomic<std::uint32_t> watched_{0};
   std::atomic<std::int64_t> mask_budget_{0};
+  std::atomic<std::size_t> pending_{0};
+  std::atomic<void (*)()> settle_{nullptr};
   LiveCounters counters_;
 };
 

@@ -1,12 +1,15 @@
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "headscope/error.h"
+#include "model/work.h"
 #include "session/collector.h"
 #include "session/watch_word.h"
 
@@ -184,6 +187,57 @@ Collected Collector::collect(Session& session) {
   return collected;
 }
 
+std::vector<PendingCall> Collector::take_pending() {
+  const std::lock_guard lock(control_);
+  std::vector<PendingCall> taken;
+  visit_drained([&](ThreadRing& ring) {
+    std::ranges::move(ring.pending, std::back_inserter(taken));
+    pending_.fetch_sub(std::exchange(ring.pending, {}).size(), std::memory_order_relaxed);
+  });
+  return taken;
+}
+
+PendingCall Collector::pending_of(records::AttentionCall&& call) noexcept {
+  const std::lock_guard lock(control_);
+  PendingCall pending;
+  pending.call = std::move(call);
+  for (int slot = 0; slot < kMaxRunning; ++slot) {
+    const Session* session = slots_[static_cast<std::size_t>(slot)];
+    if (session != nullptr && session->device_clock) {
+      pending.call.sessions |= 1U << slot;
+      pending.steps[static_cast<std::size_t>(slot)] = session->step_number;
+    }
+  }
+  return pending;
+}
+
+void Collector::add(const std::vector<PendingCall>& calls) noexcept {
+  const std::lock_guard lock(control_);
+  for (const PendingCall& pending : calls) {
+    for (int slot = 0; slot < kMaxRunning; ++slot) {
+      Session* session = slots_[static_cast<std::size_t>(slot)];
+      if ((pending.call.sessions >> slot & 1U) == 0 || session == nullptr ||
+          !session->sees(pending.call, pending.thread)) {
+        continue;
+      }
+      const records::CostedCall costed = model::cost(pending.call, session->options.decode_max_q);
+      const std::int64_t step = pending.steps[static_cast<std::size_t>(slot)];
+      aggregate::StepSums sums;
+      sums.add(costed, session->options.memory != Memory::kOff);
+      try {
+        session->collected.add(costed, layer_of(pending.call, slot), step);
+        if (step == session->step_number) {
+          session->step_sums.merge(sums);
+        } else {
+          session->series.add_to(step, sums);
+        }
+      } catch (...) {
+        counters_.hook_error();  // out of memory for another row
+      }
+    }
+  }
+}
+
 std::size_t Collector::rings() {
   const std::lock_guard lock(control_);
   return rings_.size();
@@ -194,6 +248,7 @@ std::size_t Collector::rings() {
 void Collector::detach(Session& session) noexcept {
   const auto slot = static_cast<std::size_t>(session.slot);
   visit_drained([&](ThreadRing& ring) {
+    give_up_pending(ring, session.slot);
     if (std::unique_ptr<Partial> partial = std::move(ring.partials[slot])) {
       partial->next = std::move(session.detached);
       session.detached = std::move(partial);

@@ -48,6 +48,8 @@ struct Session {
   /// Calls that began earlier belong to another user of the slot, or were made before a reset.
   std::atomic<std::int64_t> started_ns{0};
   std::uint32_t owner_thread = 0;  ///< thread that started it; constant while running
+  /// A device clock times its calls; constant while running.
+  bool device_clock = false;
 
   int slot = -1;  ///< −1: stopped
   int pauses = 0;

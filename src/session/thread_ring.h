@@ -4,11 +4,13 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "base/spin_flag.h"
 #include "base/spsc_ring.h"
 #include "records/attention_call.h"
 #include "session/order_bases.h"
+#include "session/pending_call.h"
 #include "session/session.h"
 
 namespace headscope::session {
@@ -37,9 +39,10 @@ struct ThreadRing {
   /// Unnamed forward calls so far; written by the thread alone. Goes on when the ring is taken over.
   std::atomic<std::uint64_t> unnamed{0};
 
-  /// Held by whoever empties `calls` or touches `partials`.
+  /// Held by whoever empties `calls` or touches `partials` or `pending`.
   base::SpinFlag draining;
   std::array<std::unique_ptr<Partial>, kMaxRunning> partials;
+  std::vector<PendingCall> pending;  ///< drained, and not folded yet
 
   /// By slot. Written under the Collector's lock, read by whoever folds a call whose forward ran here.
   std::array<OrderBases, kMaxRunning> bases;

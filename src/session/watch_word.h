@@ -12,6 +12,7 @@ inline constexpr std::uint32_t kSessionBits = (1U << kMaxRunning) - 1;
 inline constexpr std::uint32_t kMemoryBit = 1U << kMaxRunning;
 inline constexpr std::uint32_t kEagerBit = kMemoryBit << 1;
 inline constexpr std::uint32_t kDetailBit = kMemoryBit << 2;
+inline constexpr std::uint32_t kDeviceBit = kMemoryBit << 3;
 
 /// What one session adds to the word: or them.
 inline std::uint32_t pack_watch(const Session& session) noexcept {
@@ -19,6 +20,7 @@ inline std::uint32_t pack_watch(const Session& session) noexcept {
   word |= session.options.memory != Memory::kOff ? kMemoryBit : 0;
   word |= session.options.eager != Eager::kOff ? kEagerBit : 0;
   word |= session.options.eager == Eager::kDetail ? kDetailBit : 0;
+  word |= session.device_clock ? kDeviceBit : 0;
   return word;
 }
 
@@ -26,7 +28,8 @@ inline records::Watch unpack_watch(std::uint32_t word) noexcept {
   return {.sessions = word & kSessionBits,
           .memory = (word & kMemoryBit) != 0,
           .eager = (word & kEagerBit) != 0,
-          .detail = (word & kDetailBit) != 0};
+          .detail = (word & kDetailBit) != 0,
+          .device = (word & kDeviceBit) != 0};
 }
 
 }  // namespace headscope::session

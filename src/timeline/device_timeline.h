@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "records/call_observer.h"
 #include "records/device_activity.h"
 
 /// When and for which op a device ran its kernels.
@@ -54,22 +55,11 @@ struct Situation {
 
 /// A clock of what devices run. Every member may be called from any thread; nothing throws what a user's step
 /// would see, but std::bad_alloc.
-class DeviceTimeline {
+class DeviceTimeline : public records::CallObserver {
  public:
-  DeviceTimeline() = default;
-  DeviceTimeline(const DeviceTimeline&) = delete;
-  DeviceTimeline& operator=(const DeviceTimeline&) = delete;
-  virtual ~DeviceTimeline() = default;
-
   /// May be tried again when it failed; does nothing while it runs.
   virtual Status start(const Situation& situation) = 0;
   [[nodiscard]] virtual Status status() const = 0;
-
-  /// Begins an op on the calling thread: what it launches from here on has this id. Ops nest. Ids grow and are
-  /// never used twice in a process; 0 when the clock does not run.
-  [[nodiscard]] virtual std::uint64_t open_op() noexcept = 0;
-  /// Ends it, and ops inside it that were left open. Ignores 0, ids of other threads and of earlier sessions.
-  virtual void close_op(std::uint64_t id) noexcept = 0;
 
   /// Brings in what devices have finished. Waits for no device: synchronise first for a complete answer.
   virtual void flush() = 0;

@@ -18,7 +18,7 @@ from headscope._requirements import refuse_other_torch, refuse_unsupported_platf
     [
         ("memory", "all", ("calls", "off")),
         ("eager", "full", ("basic", "off", "detail")),
-        ("device_timing", "cuda", ("auto", "host")),
+        ("device_timing", "cuda", ("auto", "cupti", "host")),
         ("threads", 4, ("all", "current")),
         ("memory", None, ("calls", "off")),
     ],

@@ -125,6 +125,9 @@ ForwardInfo info_of(const records::AttentionCall& call) {
 void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved,
              const ForwardPlace& place) noexcept {
   try {
+    if (call.device_ops.outer != 0) {
+      call.device_ops.thread = system_thread(state);
+    }
     if (state.frame != nullptr) {
       state.frame->accept(std::move(call), saved);
       return;

@@ -318,13 +318,14 @@ void SoftmaxBackwardHook::operator()(const c10::OperatorHandle& op, c10::Dispatc
 
 void ElementwiseHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys, ::torch::jit::Stack* stack) {
   const c10::DispatchKeySet next = keys & kAfterBackendSelect;
-  const records::Watch watching = watch();
+  records::Watch watching = watch();
   ThreadState* const observing = observer(observed(watching, true));
   if (observing == nullptr) {
     op.redispatchBoxed(next, stack);
     return;
   }
   ThreadState& state = *observing;
+  watching.device = false;  // what it launches is the chain's glue, and has no id
   ElementwiseOperands operands;
   at::Tensor mask;  // the redispatch consumes the stack's reference
   observe(

@@ -50,6 +50,7 @@ void take_chain(records::AttentionCall& call, const Frame& frame, const records:
   const records::AttentionCall* chain = frame.inner ? &*frame.inner : nullptr;
   if (chain != nullptr && chain->op->kernel == records::Kernel::kEager) {
     call.time_ns = chain->time_ns;
+    call.device_ops = chain->device_ops;
     call.materialized = chain->materialized;
     call.score_bytes = chain->score_bytes;
     call.scores_only = chain->scores_only;
@@ -226,6 +227,7 @@ void close_frame(Frame& frame, const Redispatch& own, ThreadState& state) {
     // The composite op may have padded or sliced around the fused one; its span is the user's call.
     frame.inner->start_ns = own.start_ns();
     frame.inner->end_ns = own.end_ns();
+    frame.inner->device_ops = own.device_ops();
   } else {
     frame.inner = native ? native_call(frame, own) : math_call(frame, own);
   }
@@ -235,6 +237,10 @@ void close_frame(Frame& frame, const Redispatch& own, ThreadState& state) {
   }
   records::AttentionCall& call = *frame.inner;
   call.sessions = frame.watch.sessions;
+  if (call.device_ops.first == 0) {
+    call.device_ops = own.device_ops();
+  }
+  call.device_ops.outer = own.device_ops().outer;
   set_mask(call, frame);
   set_memory(call, own.memory());
   // Without gradients autograd keeps nothing of a composite op that a backward could be known by.

@@ -166,6 +166,7 @@ class FusedCapture {
     call_->start_ns = redispatch_->start_ns();
     call_->end_ns = redispatch_->end_ns();
     call_->time_ns = call_->end_ns - call_->start_ns;
+    call_->device_ops = redispatch_->device_ops();
     const MemoryMeter::Reading& memory = redispatch_->memory();
     call_->allocated_bytes = memory.allocated_bytes;
     call_->peak_bytes = memory.peak_bytes;

@@ -190,6 +190,8 @@ void install_hooks(records::CallSink& sink) {
   set_sink(sink);
 }
 
+void observe_ops(records::CallObserver& observer) noexcept { set_observer(observer); }
+
 void enable_detail_hooks() {
   Installation& all = installation();
   const std::lock_guard lock(all.mutex);

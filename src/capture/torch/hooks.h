@@ -5,6 +5,7 @@
 
 #include "headscope/annotate.h"
 #include "headscope/stats.h"
+#include "records/call_observer.h"
 #include "records/call_sink.h"
 
 /// What the rest of headscope sees of the dispatcher hooks; no torch header.
@@ -14,6 +15,9 @@ namespace headscope::capture::torch {
 /// process: taking kernels out of the dispatcher while other threads call ops makes those calls fail.
 /// Throws Error when another copy of headscope in the process has them.
 void install_hooks(records::CallSink& sink);
+
+/// Tells `observer` of hooked ops while the sink's Watch::device is set. Call it once, before that.
+void observe_ops(records::CallObserver& observer) noexcept;
 
 /// Adds the hooks of Eager::kDetail, once. Elementwise ops are hooked only then, because a hook costs
 /// an idle op about 0.1 µs.

@@ -11,6 +11,7 @@
 #include "capture/torch/memory_meter.h"
 #include "capture/torch/weak_storage.h"
 #include "records/attention_call.h"
+#include "records/call_observer.h"
 #include "records/call_sink.h"
 
 namespace headscope::capture::torch {
@@ -34,13 +35,19 @@ struct ThreadState {
   /// Outputs of all hooked ops, more than the recogniser looks back on.
   StorageKeeper<64> written;
   std::uint32_t hooked_calls = 0;
+  std::uint64_t newest_device_op = 0;
+  std::uint32_t system_thread = 0;  ///< the operating system's id; 0: not asked for yet
 };
 
 ThreadState& thread_state() noexcept;
+/// The operating system's id of the calling thread, whose state it is.
+std::uint32_t system_thread(ThreadState& state) noexcept;
 
 /// Where calls go; nullptr until a profiler was made.
 records::CallSink* sink() noexcept;
 void set_sink(records::CallSink& sink) noexcept;
+/// Told of hooked ops while Watch::device; set before the first of them.
+void set_observer(records::CallObserver& observer) noexcept;
 ForwardLinks& forward_links() noexcept;
 OpenForwards& open_forwards() noexcept;
 
@@ -95,14 +102,17 @@ class Redispatch {
   [[nodiscard]] std::int64_t end_ns() const noexcept { return end_ns_; }
   [[nodiscard]] const MemoryMeter::Reading& memory() const noexcept { return memory_; }
   [[nodiscard]] OpSpan span() const noexcept {
-    return {start_ns_, end_ns_, memory_.allocated_bytes, memory_.peak_bytes};
+    return {start_ns_, end_ns_, memory_.allocated_bytes, memory_.peak_bytes, device_op_};
   }
+  /// All device ops from this one to the newest; none when no device clock runs.
+  [[nodiscard]] records::OpRange device_ops() const noexcept;
 
  private:
   ThreadState& state_;
   bool open_ = true;
   bool metered_;
   int suppression_;
+  std::uint64_t device_op_;
   std::int64_t start_ns_;
   std::int64_t end_ns_ = 0;
   MemoryMeter::Reading memory_;

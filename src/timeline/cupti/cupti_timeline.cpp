@@ -271,7 +271,7 @@ void CuptiTimeline::move_out(const Clocks& end, bool all) {
     const auto from = mapping.to_realtime(static_cast<std::uint64_t>(start_ns));
     const auto to = mapping.to_realtime(static_cast<std::uint64_t>(end_ns));
     start_ns = from && to ? to_monotonic(*from) : 0;
-    end_ns = from && to ? to_monotonic(*to) : 0;
+    end_ns = from && to ? start_ns + (*to - *from) : 0;  // durations stay what they were
   };
   for (records::DeviceSpan& span : joined.spans) {
     if (span.timed()) {
