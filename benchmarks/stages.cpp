@@ -9,9 +9,11 @@
 #include "aggregate/aggregate.h"
 #include "aggregate/quantile_sketch.h"
 #include "aggregate/snapshot.h"
+#include "correlate/correlate.h"
 #include "headscope/stats.h"
 #include "model/work.h"
 #include "support/builders.h"
+#include "timeline/cupti/op_marker.h"
 
 namespace headscope {
 namespace {
@@ -89,6 +91,52 @@ void sketch_add(benchmark::State& state) {
   }
 }
 BENCHMARK(sketch_add);
+
+/// A model's calls with a kernel each, and as many kernels of other ops; records in no order.
+void correlate_kernels(benchmark::State& state) {
+  const auto kernels = static_cast<std::uint32_t>(state.range(0));
+  records::DeviceActivity activity;
+  std::vector<correlate::CallWindow> windows;
+  for (std::uint32_t i = 0; i < kernels; ++i) {
+    const std::uint32_t at = (i * 7'919U + 1) % kernels;  // a prime beside any round number: each once
+    const std::int64_t start_ns = std::int64_t{10'000} * at;
+    activity.launches.push_back(
+        {.correlation = at + 1, .thread = 1, .start_ns = start_ns, .end_ns = start_ns + 4'000, .op = at});
+    activity.spans.push_back({.device = {records::DeviceType::kCuda, 0},
+                              .stream = 7,
+                              .correlation = at + 1,
+                              .start_ns = start_ns + 5'000,
+                              .end_ns = start_ns + 14'000,
+                              .name = "void kernel<64, 128>"});
+    if (i % 2 == 1) {
+      const std::int64_t begin_ns = std::int64_t{10'000} * i;
+      windows.push_back({.thread = 1,
+                         .ops = {},
+                         .whole = {begin_ns, begin_ns + 5'000},
+                         .device_ops = {.outer = i, .first = i, .last = i, .thread = 1}});
+    }
+  }
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(correlate::correlate(windows, activity));
+  }
+  state.SetItemsProcessed(state.iterations() * kernels);
+}
+BENCHMARK(correlate_kernels)->ArgName("kernels")->Arg(1'000)->Arg(1'000'000)->Unit(benchmark::kMillisecond);
+
+/// What the device clock adds to a hooked op, against a libcupti that does nothing.
+void mark_an_op(benchmark::State& state) {
+  timeline::cupti::Api api;
+  api.push_external_id = [](std::uint32_t, std::uint64_t) { return timeline::cupti::abi::kSuccess; };
+  api.pop_external_id = [](std::uint32_t, std::uint64_t*) { return timeline::cupti::abi::kMaxLimitReached; };
+  timeline::cupti::OpMarker marker;
+  marker.begin(api);
+  for (auto _ : state) {
+    const std::uint64_t op = marker.open();
+    benchmark::DoNotOptimize(op);
+    marker.close(op);
+  }
+}
+BENCHMARK(mark_an_op);
 
 }  // namespace
 }  // namespace headscope

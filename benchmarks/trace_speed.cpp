@@ -1,4 +1,4 @@
-// How fast a recorded trace is read: `headscope_trace_speed FILE [ROUNDS]` prints one JSON object. No torch.
+// How fast a recorded trace becomes Stats: `headscope_trace_speed FILE [ROUNDS]` prints one JSON object. No torch.
 
 #include <sys/resource.h>
 
@@ -6,19 +6,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <string_view>
 
-#include "timeline/trace/trace_file.h"
-
-namespace {
-
-/// What attention is made of: the inputs of other ops are of no use to headscope.
-bool is_attention(std::string_view op) {
-  return op.find("attention") != std::string_view::npos || op.find("softmax") != std::string_view::npos ||
-         op.ends_with("bmm");
-}
-
-}  // namespace
+#include "headscope/trace.h"
 
 int main(int argc, char** argv) {
   if (argc < 2) {
@@ -27,12 +16,12 @@ int main(int argc, char** argv) {
   }
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 1;
   double least_seconds = 0;
-  headscope::records::TraceRecording recording;
+  headscope::Stats stats;
   try {
     for (int round = 0; round < rounds; ++round) {
-      recording = {};
+      stats = {};
       const auto start = std::chrono::steady_clock::now();
-      recording = headscope::timeline::trace::read_trace(argv[1], {.keep_inputs = is_attention});
+      stats = headscope::read_trace(argv[1]);
       const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
       if (round == 0 || seconds.count() < least_seconds) {
         least_seconds = seconds.count();
@@ -44,8 +33,8 @@ int main(int argc, char** argv) {
   }
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  std::printf("{\"seconds\":%.6f,\"peak_kib\":%ld,\"events\":%llu,\"ops\":%zu,\"launches\":%zu,\"device_spans\":%zu}\n",
-              least_seconds, usage.ru_maxrss, static_cast<unsigned long long>(recording.events), recording.ops.size(),
-              recording.device_activity.launches.size(), recording.device_activity.spans.size());
+  std::printf("{\"seconds\":%.6f,\"peak_kib\":%ld,\"events\":%llu,\"calls\":%llu}\n", least_seconds, usage.ru_maxrss,
+              static_cast<unsigned long long>(stats.meta.trace ? stats.meta.trace->events : 0),
+              static_cast<unsigned long long>(stats.total.calls));
   return 0;
 }

@@ -1,7 +1,6 @@
 #include "correlate/correlate.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -30,47 +29,62 @@ class KernelNames {
   std::unordered_map<std::string_view, KernelName> known_;
 };
 
+std::uint32_t device_number(const records::Device& device) noexcept {
+  return static_cast<std::uint32_t>(device.type) << 8U | static_cast<std::uint8_t>(device.index);
+}
+
+/// Where and when a span ran; sorted by itself, it is read without a jump to the span.
+struct Placed {
+  std::uint32_t device = 0;
+  std::uint32_t context = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t span = 0;
+  std::int64_t start_ns = 0;
+  std::int64_t end_ns = 0;
+
+  [[nodiscard]] auto on() const noexcept { return std::tuple(device, context, stream); }
+};
+
 /// Reads the spans of each stream in order, and tells whether the stream was busy at a moment.
 class StreamOrder {
  public:
-  explicit StreamOrder(const std::vector<DeviceSpan>& spans) : order_(spans.size()) {
-    std::iota(order_.begin(), order_.end(), 0U);
-    const auto key = [](const DeviceSpan& span) {
-      return std::tuple(static_cast<int>(span.device.type), span.device.index, span.context, span.stream,
-                        span.start_ns);
-    };
-    std::ranges::stable_sort(order_, [&](std::uint32_t a, std::uint32_t b) { return key(spans[a]) < key(spans[b]); });
-    busy_until_.resize(spans.size(), kIdle);
+  explicit StreamOrder(const std::vector<DeviceSpan>& spans) : busy_until_(spans.size(), kIdle) {
+    order_.reserve(spans.size());
+    for (std::uint32_t i = 0; i < spans.size(); ++i) {
+      const DeviceSpan& span = spans[i];
+      order_.push_back({device_number(span.device), span.context, span.stream, i, span.start_ns, span.end_ns});
+    }
+    std::ranges::sort(order_, {}, [](const Placed& placed) {
+      return std::tuple_cat(placed.on(), std::tuple(placed.start_ns, placed.span));
+    });
     for (std::size_t i = 1; i < order_.size(); ++i) {
-      const DeviceSpan& before = spans[order_[i - 1]];
-      const DeviceSpan& span = spans[order_[i]];
-      if (before.device == span.device && before.context == span.context && before.stream == span.stream) {
-        busy_until_[order_[i]] = std::max(busy_until_[order_[i - 1]], before.end_ns);
+      if (order_[i - 1].on() == order_[i].on()) {
+        busy_until_[order_[i].span] = std::max(busy_until_[order_[i - 1].span], order_[i - 1].end_ns);
       }
     }
   }
 
-  [[nodiscard]] const std::vector<std::uint32_t>& order() const noexcept { return order_; }
+  [[nodiscard]] const std::vector<Placed>& order() const noexcept { return order_; }
   /// When what came before the span on its stream had ended.
   [[nodiscard]] std::int64_t busy_until(std::uint32_t span) const noexcept { return busy_until_[span]; }
 
  private:
   static constexpr std::int64_t kIdle = INT64_MIN;
 
-  std::vector<std::uint32_t> order_;
+  std::vector<Placed> order_;
   std::vector<std::int64_t> busy_until_;
 };
 
 /// Time covered by spans that come in order of their start.
 class Cover {
  public:
-  void add(const DeviceSpan& span) {
+  void add(std::int64_t start_ns, std::int64_t end_ns) {
     if (empty_) {
-      covered_to_ = span.start_ns;
+      covered_to_ = start_ns;
       empty_ = false;
     }
-    idle_ += std::max<std::int64_t>(span.start_ns - covered_to_, 0);
-    covered_to_ = std::max(covered_to_, span.end_ns);
+    idle_ += std::max<std::int64_t>(start_ns - covered_to_, 0);
+    covered_to_ = std::max(covered_to_, end_ns);
   }
   /// Between the first start and the last end.
   [[nodiscard]] std::int64_t idle_ns() const noexcept { return idle_; }
@@ -81,29 +95,20 @@ class Cover {
   std::int64_t idle_ = 0;
 };
 
-std::optional<std::int64_t> idle_of(const std::vector<DeviceSpan>& spans) {
-  std::vector<const DeviceSpan*> timed;
-  timed.reserve(spans.size());
-  for (const DeviceSpan& span : spans) {
-    if (span.timed()) {
-      timed.push_back(&span);
-    }
-  }
-  if (timed.empty()) {
+std::optional<std::int64_t> idle_of(std::vector<Placed> spans) {
+  std::erase_if(spans, [](const Placed& span) { return span.end_ns <= span.start_ns; });
+  if (spans.empty()) {
     return std::nullopt;
   }
-  const auto device = [](const DeviceSpan* span) {
-    return std::tuple(static_cast<int>(span->device.type), span->device.index);
-  };
-  std::ranges::sort(timed, {}, [&](const DeviceSpan* span) { return std::tuple(device(span), span->start_ns); });
+  std::ranges::sort(spans, {}, [](const Placed& span) { return std::tuple(span.device, span.start_ns); });
   std::int64_t idle = 0;
   Cover cover;
-  for (std::size_t i = 0; i < timed.size(); ++i) {
-    if (i > 0 && device(timed[i]) != device(timed[i - 1])) {
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (i > 0 && spans[i].device != spans[i - 1].device) {
       idle += cover.idle_ns();
       cover = {};
     }
-    cover.add(*timed[i]);
+    cover.add(spans[i].start_ns, spans[i].end_ns);
   }
   return idle + cover.idle_ns();
 }
@@ -134,7 +139,7 @@ std::shared_ptr<const DeviceWork> work_of(std::vector<Owned>& owned, bool comple
     const std::int64_t time = o.span->timed() ? o.span->end_ns - o.span->start_ns : 0;
     work->kernels.push_back({o.span->name, o.part, time, o.span->stream, o.span->grid});
     sums[static_cast<std::size_t>(o.part)] += time;
-    cover.add(*o.span);
+    cover.add(o.span->start_ns, o.span->end_ns);
   }
   if (!complete || owned.empty()) {
     return work;
@@ -163,7 +168,8 @@ Correlated correlate(std::span<const CallWindow> windows, const records::DeviceA
   std::vector<std::vector<Owned>> owned(windows.size());
   std::vector<bool> complete(windows.size(), true);
   std::vector<bool> seen(activity.launches.size(), false);
-  for (const std::uint32_t i : streams.order()) {
+  for (const Placed& placed : streams.order()) {
+    const std::uint32_t i = placed.span;
     const DeviceSpan& span = activity.spans[i];
     const std::uint32_t launch = launches.find(span.correlation);
     LaunchOwner owner;
@@ -197,7 +203,7 @@ Correlated correlate(std::span<const CallWindow> windows, const records::DeviceA
     }
   }
   std::ranges::stable_sort(result.lone, {}, [](const LoneKernel& lone) { return lone.span->start_ns; });
-  result.device_idle_ns = idle_of(activity.spans);
+  result.device_idle_ns = idle_of(streams.order());
   return result;
 }
 

@@ -1,7 +1,6 @@
 #include "correlate/launch_owners.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
 namespace headscope::correlate {
@@ -73,20 +72,34 @@ class OpOwners {
   std::vector<std::uint32_t> by_op_;  // by thread and first id
 };
 
+/// When and where a launch began; sorted by itself, it is read without a jump to the launch.
+struct Begun {
+  std::uint64_t thread = 0;
+  std::int64_t start_ns = 0;
+  std::uint32_t launch = 0;
+};
+
+std::vector<Begun> by_thread_and_start(std::span<const records::Launch> launches) {
+  std::vector<Begun> begun;
+  begun.reserve(launches.size());
+  for (std::uint32_t i = 0; i < launches.size(); ++i) {
+    begun.push_back({launches[i].thread, launches[i].start_ns, i});
+  }
+  std::ranges::sort(begun, {}, [](const Begun& launch) { return std::tuple(launch.thread, launch.start_ns); });
+  return begun;
+}
+
 }  // namespace
 
 std::vector<LaunchOwner> owners_of(std::span<const records::Launch> launches, std::span<const CallWindow> windows) {
-  std::vector<std::uint32_t> in_order(launches.size());
-  std::iota(in_order.begin(), in_order.end(), 0U);
-  std::ranges::sort(in_order, {},
-                    [&](std::uint32_t i) { return std::tuple(launches[i].thread, launches[i].start_ns); });
-
+  const std::vector<Begun> in_order = by_thread_and_start(launches);
   std::vector<LaunchOwner> owners(launches.size());
   const std::vector<Window> all = nested(windows);
   const OpOwners by_op(windows);
   std::vector<const Window*> open;  // innermost last
   std::size_t next = 0;
-  for (const std::uint32_t i : in_order) {
+  for (const Begun& begun_launch : in_order) {
+    const std::uint32_t i = begun_launch.launch;
     const records::Launch& launch = launches[i];
     const auto begun = [&launch](const Window& window) {
       return std::tuple(window.thread, window.span.start_ns) <= std::tuple(launch.thread, launch.start_ns);
