@@ -30,6 +30,9 @@ missing_packages() {
   if [[ ${HEADSCOPE_NEED_BENCHMARK:-} == 1 ]]; then
     compiles benchmark/benchmark.h || echo libbenchmark-dev
   fi
+  if [[ ${HEADSCOPE_NEED_FUZZER:-} == 1 ]] && ! compgen -c clang++ >/dev/null; then
+    echo clang-14 libclang-rt-14-dev
+  fi
   local python=${HEADSCOPE_PYTHON:-python3}
   if ! command -v "$python" >/dev/null; then
     echo python3-venv python3-dev

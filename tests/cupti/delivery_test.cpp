@@ -32,7 +32,7 @@ TEST_P(EachLayout, RecordsOfEachReleaseAreRead) {
   ASSERT_THAT(activity.spans, SizeIs(3 * kLaunches));
   EXPECT_EQ(activity.dropped, 0U);
   for (int i = 0; i < kLaunches; ++i) {
-    const records::DeviceSpan& span = activity.spans[static_cast<std::size_t>(3 * i)];
+    const records::DeviceSpan& span = activity.spans[std::size_t{3} * static_cast<std::size_t>(i)];
     EXPECT_EQ(span.name, "kernel");
     EXPECT_EQ(span.stream, static_cast<std::uint32_t>(i));
     EXPECT_EQ(op_of(activity, span.correlation), ops[static_cast<std::size_t>(i)]);

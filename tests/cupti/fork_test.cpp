@@ -11,8 +11,6 @@
 namespace headscope::timeline::cupti {
 namespace {
 
-using ::testing::SizeIs;
-
 /// Whether `check` holds in a forked child, within ten seconds.
 bool holds_in_child(const std::function<bool()>& check) {
   const pid_t child = fork();

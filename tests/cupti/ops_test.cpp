@@ -10,7 +10,6 @@ namespace headscope::timeline::cupti {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 constexpr std::uint32_t kCustom2 = 5;
 

@@ -203,7 +203,7 @@ TEST_F(DeviceClock, TimesTheCallsOfAllThreads) {
   }
   const Stats stats = profiler.get_stats();
   EXPECT_EQ(stats.total.calls, 4U * kCalls);
-  EXPECT_EQ(time_of(stats.total), 4 * kCalls * 2 * static_cast<std::int64_t>(kTicks));
+  EXPECT_EQ(time_of(stats.total), std::int64_t{8} * kCalls * static_cast<std::int64_t>(kTicks));
 }
 
 TEST_F(DeviceClock, StepsHaveTheirOwnKernels) {

@@ -35,7 +35,7 @@ void wait_for_devices(const std::vector<records::Device>& devices) noexcept {
       }
     }
   } catch (...) {
-    // An earlier error of the device, which the program meets at its own next call.
+    return;  // an earlier error of the device, which the program meets at its own next call
   }
 }
 

@@ -204,7 +204,7 @@ void CuptiTimeline::begin_reading() {
       }
     });
   } catch (const std::system_error&) {
-    // Without a thread, buffers are read when flush(), take() and stop() are called.
+    reader_ = {};  // buffers are then read when flush(), take() and stop() are called
   }
 }
 

@@ -23,6 +23,7 @@ constexpr std::uint32_t kDriverLaunchKernel = 307;
 constexpr std::uint32_t kRuntimeMalloc = 20;
 constexpr std::uint32_t kRuntimeMemcpyAsync = 41;
 
+// NOLINTNEXTLINE(performance-no-int-to-ptr): a handle stands for its number
 void* handle_of(std::uint64_t node) { return reinterpret_cast<void*>(static_cast<std::uintptr_t>(node)); }
 
 /// A resource callback, if the subscriber asked for it. Not under the lock: it may ask CUPTI for ids.

@@ -139,7 +139,7 @@ TEST(LiveJoin, WovenChainsHaveTheirOwnOps) {
   second.device_ops.thread = kThread;
   AttentionCall* calls[] = {&first, &second};
   for (std::uint32_t op = 1; op <= 4; ++op) {
-    join.add(work(op, op, 1'000 * op, op));
+    join.add(work(op, op, std::int64_t{1'000} * op, op));
   }
   join.settle(calls, true);
   EXPECT_EQ(first.time_ns, 1 + 3);
