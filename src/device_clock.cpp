@@ -66,7 +66,12 @@ void DeviceClock::leave() noexcept {
 }
 
 void DeviceClock::settle(Wait wait) noexcept {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  if (wait == Wait::kYes) {
+    lock.lock();
+  } else if (!lock.try_lock()) {
+    return;  // a thread of the program is never held up; who has the lock settles for it
+  }
   try {
     take_pending();
     if (wait == Wait::kYes) {

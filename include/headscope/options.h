@@ -27,6 +27,7 @@ enum class DeviceTiming : std::uint8_t {
   kAuto,  ///< the host's clock
   /// The device's clock, through CUPTI: kernel times, launch latency and gaps. Where it cannot run, calls are timed as
   /// with kHost and Diagnostics says why. Every op is timed by its kernels, so that one on the CPU has no time.
+  /// get_stats() and stop() wait for the devices: not while a CUDA graph is captured, which waiting would break.
   kCupti,
   kHost,  ///< the host's monotonic clock around the op
 };
