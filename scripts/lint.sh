@@ -65,6 +65,7 @@ format_check() { cpp_files | xargs clang-format --dry-run -Werror; }
 
 lint "clang-format" format_check
 lint "clang-tidy" tidy
+lint "mutants fit the sources" python scripts/mutants.py --check
 lint "ruff check" ruff check -q .
 lint "ruff format" ruff format -q --check .
 lint "mypy" python -m mypy --no-error-summary

@@ -123,6 +123,19 @@ TEST_F(DeviceClock, AKernelThatStillRanAtAForcedFlushIsUntimed) {
   EXPECT_EQ(activity.spans[0].end_ns, 0);
 }
 
+TEST_F(DeviceClock, AKernelThatRunsIsWaitedForWhileTheSessionGoesOn) {
+  start();
+  FakeLaunch what;
+  what.running = true;
+  launch(what);
+  clock().flush();
+  fake_cupti_finish_running();
+  const records::DeviceActivity activity = stop_and_take();
+  EXPECT_EQ(activity.untimed, 0U);
+  ASSERT_THAT(activity.spans, SizeIs(1));
+  EXPECT_EQ(activity.spans[0].end_ns - activity.spans[0].start_ns, 1000);
+}
+
 TEST_F(DeviceClock, RecordsStampedBeforeTheSessionAreDropped) {
   start();
   FakeLaunch old;

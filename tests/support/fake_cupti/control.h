@@ -28,7 +28,7 @@ struct FakeLaunch {
   std::uint64_t start = 0;        ///< ticks; start = end = 0 with `untimed`
   std::uint64_t end = 0;          ///< 0: from now on, 1000 ticks
   bool untimed = false;
-  bool running = false;  ///< no end yet
+  bool running = false;  ///< until fake_cupti_finish_running
   std::uint32_t device = 0;
   std::uint32_t context = 1;
   std::uint32_t stream = 7;
@@ -41,6 +41,8 @@ struct FakeLaunch {
 };
 /// The calling thread launches a kernel: ids on its stacks, the API call, the kernel. Gives the correlation id.
 std::uint32_t fake_cupti_launch(const FakeLaunch* launch);
+/// Kernels that were launched as running have ended.
+void fake_cupti_finish_running();
 /// kind 1: a copy of `what` direction; 2: a fill. Gives the correlation id.
 std::uint32_t fake_cupti_transfer(std::uint32_t kind, std::uint32_t what, std::uint64_t bytes);
 /// An API call that launches nothing.

@@ -47,6 +47,7 @@ void FakeDevice::reset() {
   correlation_ = 0;
   counts_ = {};
   calls_ = 0;
+  running_.clear();
   filling_.clear();
   waiting_.clear();
   late_.clear();
@@ -133,8 +134,14 @@ void FakeDevice::write(const Bytes& record) {
   buffer.used += record.size();
 }
 
-void FakeDevice::flush() {
+void FakeDevice::flush(bool forced) {
   const std::lock_guard lock(mutex_);
+  if (forced) {
+    for (const auto& [unfinished, whole] : running_) {
+      write(unfinished);
+    }
+    running_.clear();
+  }
   for (auto& [thread, buffer] : filling_) {
     finish(buffer);
   }

@@ -30,7 +30,8 @@ class FakeDevice {
   int failure_of(const char* function, std::uint32_t kind = 0);
 
   void write(const Bytes& record);
-  void flush();
+  /// Forced: kernels that run are handed out too, without an end, and never again.
+  void flush(bool forced);
   void deliver_late();
   std::uint64_t now() const;
   std::uint32_t next_correlation() { return ++correlation_; }
@@ -66,6 +67,8 @@ class FakeDevice {
   std::int64_t clock_begin_ = 0;
   std::uint32_t thread_id_type_ = 0;
   std::uint32_t correlation_ = 0;
+  /// Kernels that run, as a forced flush hands them out and as they are once they ended.
+  std::vector<std::pair<Bytes, Bytes>> running_;
   FakeState counts_{};
   std::atomic<std::uint64_t> calls_{0};
   std::atomic<bool> fails_{false};  ///< failures_ is not empty; asked without the lock

@@ -195,11 +195,11 @@ HEADSCOPE_FAKE int cuptiActivityPopExternalCorrelationId(std::uint32_t kind, std
   return abi::kSuccess;
 }
 
-HEADSCOPE_FAKE int cuptiActivityFlushAll(std::uint32_t) {
+HEADSCOPE_FAKE int cuptiActivityFlushAll(std::uint32_t flag) {
   if (const int failure = device().failure_of("cuptiActivityFlushAll"); failure != abi::kSuccess) {
     return failure;
   }
-  device().flush();
+  device().flush(flag == abi::kFlushForced);
   return abi::kSuccess;
 }
 
@@ -260,7 +260,15 @@ HEADSCOPE_FAKE std::uint32_t fake_cupti_launch(const FakeLaunch* given) {
   const std::uint64_t call_start = launch.call_start != 0 ? launch.call_start : now;
   const std::uint64_t call_end = launch.call_end != 0 ? launch.call_end : call_start + 100;
   const auto write_kernel = [&] {
-    if (fake.on(abi::kConcurrentKernel)) {
+    if (!fake.on(abi::kConcurrentKernel)) {
+      return;
+    }
+    if (launch.running) {
+      FakeLaunch ended = launch;
+      ended.running = false;
+      fake.running_.emplace_back(fake::kernel_record(fake.layout(), launch, correlation, 0, 0),
+                                 fake::kernel_record(fake.layout(), ended, correlation, 0, 0));
+    } else {
       fake.write(fake::kernel_record(fake.layout(), launch, correlation, 0, 0));
     }
   };
@@ -276,6 +284,15 @@ HEADSCOPE_FAKE std::uint32_t fake_cupti_launch(const FakeLaunch* given) {
     write_kernel();
   }
   return correlation;
+}
+
+HEADSCOPE_FAKE void fake_cupti_finish_running() {
+  FakeDevice& fake = device();
+  const std::lock_guard lock(fake.mutex_);
+  for (const auto& [unfinished, whole] : fake.running_) {
+    fake.write(whole);
+  }
+  fake.running_.clear();
 }
 
 HEADSCOPE_FAKE std::uint32_t fake_cupti_transfer(std::uint32_t kind, std::uint32_t what, std::uint64_t bytes) {
