@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the device clock on purpose, one fault at a time, and sees that a test notices each.
 
-    python3 scripts/mutants.py [--only WORDS] [--check]
+    python3 scripts/mutants.py [--only WORDS] [--check]      # Python 3.11 or later
 
 A mutant replaces one passage of one source; tests/mutants/device_clock.toml lists them. They are built in a copy of the
 tree (build/mutants) without torch, and run against the tests of the device clock and of the pure stages. A fault that
