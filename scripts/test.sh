@@ -18,6 +18,7 @@ ctest --test-dir "$build_dir" --no-tests=error --output-on-failure -j "$jobs" --
 
 echo
 echo "--- pytest"
+export HEADSCOPE_FAKE_CUPTI_DIR=$build_dir/tests/support/fake_cupti
 python -m pytest -q -p no:cacheprovider --junitxml "$results/pytest.xml" </dev/null || status=1
 
 echo

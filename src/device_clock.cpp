@@ -1,51 +1,83 @@
 #include "device_clock.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <iterator>
-#include <new>
 #include <utility>
 
 #include "capture/torch/device_state.h"
 #include "capture/torch/hooks.h"
-#include "timeline/cupti/cupti_timeline.h"
+#include "correlate/op_times.h"
 
 namespace headscope {
 namespace {
 
-DeviceClock* g_clock = nullptr;
+/// Calls that may wait for torch.profiler's results.
+constexpr std::size_t kMostRiding = 65'536;
+
+constexpr const char* kAskedTooEarly =
+    "figures were asked for while torch.profiler had CUPTI: calls made until then have no time. Ask after it ended, "
+    "or read its exported trace with read_trace";
+
+void to_monotonic(records::DeviceActivity& activity, const timeline::RealtimeToMonotonic& convert) {
+  const auto shift = [&convert](std::int64_t& start_ns, std::int64_t& end_ns) {
+    const std::int64_t duration = end_ns - start_ns;
+    start_ns = convert(start_ns);
+    end_ns = start_ns + duration;
+  };
+  for (records::DeviceSpan& span : activity.spans) {
+    shift(span.start_ns, span.end_ns);
+  }
+  for (records::Launch& launch : activity.launches) {
+    shift(launch.start_ns, launch.end_ns);
+  }
+}
 
 }  // namespace
 
-/// A thread of the parent may hold the lock while another one forks.
-struct DeviceClockForkHandlers {
-  static void before() noexcept { g_clock->mutex_.lock(); }
-  static void after() noexcept { g_clock->mutex_.unlock(); }
-};
+DeviceClock::DeviceClock(timeline::DeviceTimeline& timeline, session::Collector& collector)
+    : timeline_(timeline), collector_(collector) {
+  capture::torch::observe_ops(timeline_);
+}
 
-DeviceClock& device_clock(session::Collector& collector) {
-  static DeviceClock* const clock = [&collector] {
-    timeline::DeviceTimeline& timeline = timeline::cupti::cupti_timeline();
-    g_clock = new DeviceClock(timeline, collector);
-    // Registered after the collector's own, so that its lock is taken before theirs.
-    if (pthread_atfork(&DeviceClockForkHandlers::before, &DeviceClockForkHandlers::after,
-                       &DeviceClockForkHandlers::after) != 0) {
-      throw std::bad_alloc();
-    }
-    capture::torch::observe_ops(timeline);
-    collector.when_many_pending([] { g_clock->settle(DeviceClock::Wait::kNo); });
-    return g_clock;
-  }();
-  return *clock;
+timeline::Status DeviceClock::start_timeline() {
+  timeline::Situation situation;
+  situation.torch_profiler_running = capture::torch::torch_profiler_runs();
+  situation.torch_profiler_used = torch_profiler_used_;
+  situation.cuda_major = capture::torch::torch_cuda_major();
+  timeline::Status status = timeline_.start(situation);
+  source_ = status.enabled() ? Source::kTimeline : Source::kNone;
+  return status;
+}
+
+void DeviceClock::end_timeline() {
+  timeline_.stop();
+  source_ = Source::kNone;
+  join_.add(timeline_.take());
+  take_pending();
+  fold_settled(true);
+}
+
+void DeviceClock::begin_log() {
+  log_begin_ = timeline::read_host_clocks();
+  log_.begin();
+  capture::torch::observe_ops(log_);
+  source_ = Source::kTorchProfiler;
 }
 
 timeline::Status DeviceClock::join() {
   const std::lock_guard lock(mutex_);
-  timeline::Situation situation;
-  situation.torch_profiler_running = capture::torch::torch_profiler_runs();
-  situation.cuda_major = capture::torch::torch_cuda_major();
-  timeline::Status status = timeline_.start(situation);
+  if (users_ == 0) {
+    problem_.clear();
+    if (follows_torch_profiler_ && capture::torch::torch_profiler_runs()) {
+      begin_log();
+    }
+  }
+  timeline::Status status;
+  if (source_ == Source::kTorchProfiler) {
+    status.reason = timeline::Reason::kNone;
+  } else {
+    status = start_timeline();
+  }
   users_ += status.enabled() ? 1 : 0;
   return status;
 }
@@ -56,10 +88,50 @@ void DeviceClock::leave() noexcept {
     return;
   }
   try {
-    timeline_.stop();
-    join_.add(timeline_.take());
+    log_.end();
+    capture::torch::observe_ops(timeline_);
+    end_timeline();
+  } catch (...) {
+    waiting_.clear();  // out of memory
+  }
+}
+
+void DeviceClock::hand_over() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (users_ == 0 || source_ == Source::kTorchProfiler) {
+    return;
+  }
+  try {
+    take_pending();
+    capture::torch::wait_for_devices(devices());
+    end_timeline();
+    begin_log();
+  } catch (...) {
+    waiting_.clear();  // out of memory
+  }
+}
+
+bool DeviceClock::handed_over() noexcept {
+  const std::lock_guard lock(mutex_);
+  return source_ == Source::kTorchProfiler;
+}
+
+void DeviceClock::take_back(records::DeviceActivity&& activity) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (source_ != Source::kTorchProfiler) {
+    return;
+  }
+  try {
+    to_monotonic(activity, {log_begin_, timeline::read_host_clocks()});
+    correlate::name_ops_of(activity.launches, log_.end());
+    capture::torch::observe_ops(timeline_);
+    source_ = Source::kNone;
+    join_.add(std::move(activity));
     take_pending();
     fold_settled(true);
+    if (const timeline::Status status = start_timeline(); !status.enabled()) {
+      problem_ = "calls after torch.profiler ended have no time: " + status.text;
+    }
   } catch (...) {
     waiting_.clear();  // out of memory
   }
@@ -74,6 +146,14 @@ void DeviceClock::settle(Wait wait) noexcept {
   }
   try {
     take_pending();
+    if (source_ == Source::kTorchProfiler) {
+      // Its results come when it ends.
+      if (!waiting_.empty() && (wait == Wait::kYes || waiting_.size() >= kMostRiding)) {
+        problem_ = kAskedTooEarly;
+        fold_settled(true);
+      }
+      return;
+    }
     if (wait == Wait::kYes) {
       capture::torch::wait_for_devices(devices());
     }
@@ -130,7 +210,7 @@ DeviceClock::Losses DeviceClock::losses() {
 
 std::string DeviceClock::warnings() {
   const std::lock_guard lock(mutex_);
-  std::string text;
+  std::string text = problem_;
   for (const std::string& warning : timeline_.status().warnings) {
     text += (text.empty() ? "" : "; ") + warning;
   }

@@ -1,23 +1,28 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "capture/torch/op_log.h"
 #include "correlate/live_join.h"
 #include "session/collector.h"
 #include "timeline/device_timeline.h"
+#include "timeline/host_clock.h"
 
 namespace headscope {
 
 /// The device clock of the process and the calls that wait for it, for all running profilers that want it.
 /// Order of locks: this one's, then the collector's.
+///
+/// torch.profiler comes first: where it starts, the clock ends, and what torch.profiler recorded times the calls made
+/// meanwhile.
 class DeviceClock {
  public:
   /// `timeline` and `collector` outlive it.
-  DeviceClock(timeline::DeviceTimeline& timeline, session::Collector& collector)
-      : timeline_(timeline), collector_(collector) {}
+  DeviceClock(timeline::DeviceTimeline& timeline, session::Collector& collector);
   DeviceClock(const DeviceClock&) = delete;
   DeviceClock& operator=(const DeviceClock&) = delete;
   ~DeviceClock() = default;
@@ -34,6 +39,15 @@ class DeviceClock {
   /// Folds calls whose work the devices have done.
   void settle(Wait wait) noexcept;
 
+  /// See torch_profiler.h.
+  static void follow_torch_profiler() noexcept { follows_torch_profiler_ = true; }
+  /// torch.profiler was used: it may hold CUPTI's subscriber though it is idle.
+  static void note_torch_profiler() noexcept { torch_profiler_used_ = true; }
+  void hand_over() noexcept;
+  [[nodiscard]] bool handed_over() noexcept;
+  /// Times are CLOCK_REALTIME, threads torch's numbers.
+  void take_back(records::DeviceActivity&& activity) noexcept;
+
   struct Losses {
     std::uint64_t unmatched = 0;  ///< kernels, copies and fills whose launch is not known
     std::uint64_t dropped = 0;    ///< records that were lost
@@ -46,9 +60,21 @@ class DeviceClock {
  private:
   friend struct DeviceClockForkHandlers;
 
+  enum class Source : std::uint8_t {
+    kNone,
+    kTimeline,
+    kTorchProfiler,  ///< which runs, and has CUPTI
+  };
+
+  timeline::Status start_timeline();
+  void end_timeline();
+  void begin_log();
   void take_pending();
   void fold_settled(bool all);
   [[nodiscard]] std::vector<records::Device> devices() const;
+
+  inline static std::atomic<bool> follows_torch_profiler_{false};
+  inline static std::atomic<bool> torch_profiler_used_{false};
 
   std::mutex mutex_;
   timeline::DeviceTimeline& timeline_;
@@ -56,9 +82,11 @@ class DeviceClock {
   correlate::LiveJoin join_;
   std::vector<session::PendingCall> waiting_;
   int users_ = 0;
-};
+  Source source_ = Source::kNone;
+  std::string problem_;  ///< why there are no times for a while
 
-/// The one of this process, over CUPTI. Never destroyed.
-DeviceClock& device_clock(session::Collector& collector);
+  capture::torch::OpLog log_;
+  timeline::HostClockPoint log_begin_;
+};
 
 }  // namespace headscope

@@ -14,22 +14,13 @@
 #include "device_clock.h"
 #include "headscope/error.h"
 #include "headscope/version.h"
+#include "process.h"
 #include "session/collector.h"
 
 namespace headscope {
 namespace {
 
 static_assert(AttentionProfiler::kMaxRunning == session::kMaxRunning);
-
-/// The collector, with the hooks that feed it. Never destroyed: hooks outlive every profiler.
-session::Collector& the_collector() {
-  static session::Collector& instance = []() -> session::Collector& {
-    auto* made = new session::Collector;
-    capture::torch::install_hooks(*made);
-    return *made;
-  }();
-  return instance;
-}
 
 const Options& checked(const Options& options) {
   if (options.decode_max_q < 1) {
@@ -121,7 +112,7 @@ class AttentionProfiler::Impl {
     if (session.options.device_timing != DeviceTiming::kCupti || collector.running(session)) {
       return;
     }
-    DeviceClock& clock = device_clock(collector);
+    DeviceClock& clock = the_device_clock();
     const timeline::Status status = clock.join();
     session.device_clock = status.enabled();
     device_clock_problem = status.text;
@@ -130,14 +121,14 @@ class AttentionProfiler::Impl {
 
   void stop_device_clock() noexcept {
     if (std::exchange(session.device_clock, false)) {
-      device_clock(collector).leave();
+      the_device_clock().leave();
     }
   }
 
   /// Waits for the devices, where they time the calls.
   void settle() noexcept {
     if (session.device_clock) {
-      device_clock(collector).settle(DeviceClock::Wait::kYes);
+      the_device_clock().settle(DeviceClock::Wait::kYes);
     }
   }
 
@@ -152,7 +143,7 @@ class AttentionProfiler::Impl {
       diagnostics.device_timing_reason = device_clock_problem;
       return;
     }
-    DeviceClock& clock = device_clock(collector);
+    DeviceClock& clock = the_device_clock();
     const DeviceClock::Losses losses = clock.losses();
     const std::string warnings = clock.warnings();
     diagnostics.device_timing_mode = "cupti";
@@ -250,7 +241,5 @@ Stats AttentionProfiler::get_stats() const {
   fill_scope_memory(impl.session.options, impl.scope_memory, stats.memory);
   return stats;
 }
-
-bool leave_memory_reports() noexcept { return capture::torch::leave_memory_reports(); }
 
 }  // namespace headscope

@@ -11,7 +11,7 @@ enum class Memory : std::uint8_t {
   kCalls,  ///< allocations and their peak inside each hooked attention op
   /// Also the peak of the whole scope: of what the thread that starts the profiler allocates, and the backward
   /// passes that it starts. Meanwhile that thread reports to no profiler of torch, of which a C++ program can start
-  /// none there (see leave_memory_reports).
+  /// none there (see torch_profiler_starts).
   kScope,
 };
 

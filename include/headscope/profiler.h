@@ -59,9 +59,4 @@ class HEADSCOPE_EXPORT AttentionProfiler {
   std::unique_ptr<Impl> impl_;
 };
 
-/// Takes the memory reports of Memory::kScope away from this thread, for a profiler of torch that is about to start:
-/// torch has one place for both. The scopes' peaks are those until then, and Stats says so. False when there was
-/// nothing to take. The Python package calls it by itself.
-HEADSCOPE_EXPORT bool leave_memory_reports() noexcept;
-
 }  // namespace headscope

@@ -14,10 +14,13 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast
 from torch import nn
 
 from headscope._native import Budget, Error, core
-from headscope.integrations.torch_profiler import make_way_for_torch_profiler
+from headscope.integrations.torch_profiler import follow_torch_profiler
 from headscope.layers import LayerHooks
 from headscope.schedule import Schedule, Windows
 from headscope.stats import Stats
+
+# torch.profiler may run before the first profiler of this module, and that must be known.
+follow_torch_profiler()
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -47,7 +50,8 @@ class AttentionProfiler:
         "detail" (the elementwise ops between them too: exact materialised bytes and masks).
     device_timing: "cupti" times each call by its kernels on the GPU (a call that launches none has no time), and
         waits for the device in `get_stats()` and at the stop; where that cannot be, calls are timed as with "host", and
-        the figures say why. "host" is the host's clock around the op; "auto" takes the host's.
+        the figures say why. While torch.profiler runs (from its warmup on), calls are timed by what it records, once
+        it has ended. "host" is the host's clock around the op; "auto" takes the host's.
     threads: "all" threads of the process, or only the "current" one (that starts the profiler) and the backward
         passes that it starts.
     decode_max_q: longest query that still counts as a decode step.
@@ -76,8 +80,6 @@ class AttentionProfiler:
         keep_calls: int = 0,
     ) -> None:
         self._model = _checked_model(model)
-        if memory == "scope":
-            make_way_for_torch_profiler()
         self._core = core.Profiler(
             per_head=per_head,
             memory=memory,

@@ -38,7 +38,6 @@ void bind_profiler(py::module_& module) {
       .def("name_by_order", &AttentionProfiler::name_by_order, Unlocked())
       .def("get_stats", &AttentionProfiler::get_stats, Unlocked())
       .def_property_readonly("running", &AttentionProfiler::running);
-  module.def("leave_memory_reports", &leave_memory_reports);
   module.attr("MAX_RUNNING") = AttentionProfiler::kMaxRunning;
 }
 

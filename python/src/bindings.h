@@ -18,6 +18,7 @@ void bind_capabilities(py::module_& module);
 void bind_metric(py::module_& module);
 void bind_profiler(py::module_& module);
 void bind_stats(py::module_& module);
+void bind_torch_profiler(py::module_& module);
 void bind_trace(py::module_& module);
 
 /// dict, list, str, int, float, bool, None; integers stay exact.

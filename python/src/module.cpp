@@ -9,6 +9,7 @@ PYBIND11_MODULE(_core, module) {
   python::bind_budget(module);
   python::bind_stats(module);
   python::bind_profiler(module);
+  python::bind_torch_profiler(module);
   python::bind_annotate(module);
   python::bind_capabilities(module);
   python::bind_metric(module);

@@ -173,6 +173,7 @@ Correlated correlate(std::span<const CallWindow> windows, const records::DeviceA
     const DeviceSpan& span = activity.spans[i];
     const std::uint32_t launch = launches.find(span.correlation);
     LaunchOwner owner;
+    const bool announced = launch != LaunchIndex::kNone && activity.launches[launch].op != 0;
     if (launch == LaunchIndex::kNone) {
       ++result.spans_without_launch;
     } else {
@@ -183,6 +184,8 @@ Correlated correlate(std::span<const CallWindow> windows, const records::DeviceA
       const KernelPart part = part_of(windows[owner.call], owner, span, names);
       owned[owner.call].push_back({&span, &activity.launches[launch], streams.busy_until(i), part});
       complete[owner.call] = complete[owner.call] && (span.timed() || span.kind != DeviceSpan::Kind::kKernel);
+    } else if (announced) {
+      continue;  // by an op whose call was settled before
     } else if (span.kind == DeviceSpan::Kind::kKernel && names.of(span.name).kind == KernelName::Kind::kAttention) {
       const bool in_graph =
           span.graph_node != 0 || (launch != LaunchIndex::kNone && activity.launches[launch].of_graph);

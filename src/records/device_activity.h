@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "records/attention_call.h"
+#include "records/host_span.h"
 
 /// What ran on a device, as the device clock (CUPTI) or a recorded trace tells it.
 namespace headscope::records {
@@ -44,6 +45,14 @@ struct Launch {
   /// Op that was open on the thread (CallObserver's id); 0: none, or the recording has no such ids.
   std::uint64_t op = 0;
   bool of_graph = false;  ///< launched a whole graph
+};
+
+/// When a hooked op ran, for launches of a recording that has no such ids.
+struct OpSpan {
+  std::uint64_t op = 0;             ///< CallObserver's id
+  std::uint64_t thread = 0;         ///< as the recording numbers threads
+  std::uint64_t system_thread = 0;  ///< the operating system's id
+  HostSpan span;                    ///< no end: it did not end while the recording ran
 };
 
 /// What a device did while a profiler or a recording ran. In no order.

@@ -127,10 +127,20 @@ void Collector::drain(ThreadRing& ring) noexcept {
     return;
   }
   const std::int64_t begin = base::monotonic_ns();
+  std::uint32_t by_device = 0;  // sessions whose calls the device times
+  for (std::size_t slot = 0; slot < ring.partials.size(); ++slot) {
+    const Partial* partial = ring.partials[slot].get();
+    by_device |= partial != nullptr && partial->session->device_clock ? 1U << slot : 0;
+  }
   ring.calls.drain([&](records::AttentionCall&& call) noexcept {
-    if (call.device_ops.outer == 0) {
+    const std::uint32_t waiting = call.sessions & by_device;
+    // Profilers that did not ask for the device clock see the call as the host saw it.
+    call.sessions &= ~by_device;
+    if (call.sessions != 0) {
       fold(ring, call);
-    } else {
+    }
+    if (waiting != 0) {
+      call.sessions = waiting;
       keep_pending(ring, std::move(call));
     }
   });
@@ -163,17 +173,8 @@ void Collector::fold(ThreadRing& ring, const records::AttentionCall& call) noexc
 }
 
 void Collector::keep_pending(ThreadRing& ring, records::AttentionCall&& call) noexcept {
-  // Profilers that did not ask for the device clock see the call as the host saw it.
-  std::uint32_t waiting = 0;
-  for (std::size_t slot = 0; slot < ring.partials.size(); ++slot) {
-    const Partial* partial = ring.partials[slot].get();
-    waiting |= partial != nullptr && partial->session->device_clock ? 1U << slot : 0;
-  }
-  const std::uint32_t sessions = call.sessions;
-  call.sessions = sessions & ~waiting;
-  fold(ring, call);
-  call.sessions = sessions & waiting;
-  if (call.sessions == 0) {
+  if (call.device_ops.outer == 0) {
+    fold_untimed(ring, std::move(call));  // another tool had the clock: no record of the device will name the call
     return;
   }
   try {
@@ -189,17 +190,21 @@ void Collector::keep_pending(ThreadRing& ring, records::AttentionCall&& call) no
   }
 }
 
+void Collector::fold_untimed(ThreadRing& ring, records::AttentionCall&& call) noexcept {
+  call.time_source = TimeSource::kDevice;
+  call.time_ns = call.glue_ns = call.other_ns = -1;
+  fold(ring, call);
+}
+
 void Collector::give_up_pending(ThreadRing& ring, int slot) noexcept {
   const std::uint32_t bit = 1U << slot;
   for (PendingCall& pending : ring.pending) {
     if ((pending.call.sessions & bit) == 0) {
       continue;
     }
-    records::AttentionCall untimed = pending.call;
-    untimed.sessions = bit;
-    untimed.time_source = TimeSource::kDevice;
-    untimed.time_ns = untimed.glue_ns = untimed.other_ns = -1;
-    fold(ring, untimed);
+    records::AttentionCall given_up = pending.call;
+    given_up.sessions = bit;
+    fold_untimed(ring, std::move(given_up));
     pending.call.sessions &= ~bit;
   }
   const std::size_t gone =

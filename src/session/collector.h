@@ -95,6 +95,7 @@ class Collector final : public records::CallSink {
   void drain(ThreadRing& ring) noexcept;
   void fold(ThreadRing& ring, const records::AttentionCall& call) noexcept;
   void keep_pending(ThreadRing& ring, records::AttentionCall&& call) noexcept;
+  void fold_untimed(ThreadRing& ring, records::AttentionCall&& call) noexcept;
   // The slot's session ends: its waiting calls are folded without times.
   void give_up_pending(ThreadRing& ring, int slot) noexcept;
   [[nodiscard]] aggregate::LayerKey layer_of(const records::AttentionCall& call, int slot) const noexcept;

@@ -61,7 +61,7 @@ LAYERS = (
     Layer("src/model", ("model/", "records/", "base/", *TYPES)),
     Layer("src/aggregate", ("aggregate/", "records/", "base/", "headscope/stats.h", "headscope/annotate.h", *TYPES)),
     Layer("src/report", ("report/", "headscope/"), ("fmt/",)),
-    Layer("src", ("device_clock.h", *EVERYTHING)),
+    Layer("src", ("device_clock.h", "process.h", *EVERYTHING)),
     Layer("python/src", ("headscope/", "bindings.h", "convert.h"), ("pybind11/",), vendor_in_headers=True),
 )
 

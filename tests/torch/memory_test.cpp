@@ -218,9 +218,10 @@ TEST(ScopeMemory, ThreadsThatInheritTheSlotCountTogether) {
 
 TEST(ScopeMemory, LeavesTheSlotToAProfilerThatAsks) {
   const AttentionProfiler profiler{{.memory = Memory::kScope}};
-  EXPECT_TRUE(leave_memory_reports());
+  EXPECT_NE(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE), nullptr);
+  torch_profiler_starts();
   EXPECT_EQ(c10::ThreadLocalDebugInfo::get(c10::DebugInfoKind::PROFILER_STATE), nullptr);
-  EXPECT_FALSE(leave_memory_reports());
+  torch_profiler_starts();
   EXPECT_NE(profiler.get_stats().memory.incomplete, "");
 }
 

@@ -2,12 +2,12 @@
 
 #include <cstddef>
 
+#include "base/op_ids.h"
 #include "timeline/cupti/op_stack.h"
 
 namespace headscope::timeline::cupti {
 namespace {
 
-std::atomic<std::uint64_t> g_next_op{1};
 constinit thread_local OpStack t_open;
 
 /// CUPTI keeps a thread's stack when a session ends, and would put its ids on this session's calls.
@@ -24,7 +24,7 @@ void OpMarker::begin(const Api& api) noexcept {
   api_.store(&api, std::memory_order_relaxed);
   unmarked_.store(0, std::memory_order_relaxed);
   // The session's token is an id too, so that two sessions without ops differ.
-  const std::uint64_t session = g_next_op.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t session = base::next_op_id();
   first_.store(session + 1, std::memory_order_relaxed);
   session_.store(session, std::memory_order_release);
 }
@@ -44,7 +44,7 @@ std::uint64_t OpMarker::open() noexcept {
     unmarked_.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
-  const std::uint64_t op = g_next_op.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t op = base::next_op_id();
   if (api.push_external_id(abi::kCustom2, op) != abi::kSuccess) {
     unmarked_.fetch_add(1, std::memory_order_relaxed);
     return 0;
@@ -70,6 +70,6 @@ std::uint64_t OpMarker::current() const noexcept {
   return session == 0 ? 0 : t_open.current(session);
 }
 
-std::uint64_t OpMarker::end_op() noexcept { return g_next_op.load(std::memory_order_relaxed); }
+std::uint64_t OpMarker::end_op() noexcept { return base::end_of_op_ids(); }
 
 }  // namespace headscope::timeline::cupti

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "headscope/export.h"
+
+/// Beside torch's own profiler. It and headscope want the same two things, of which there is one each: CUPTI, and
+/// a thread's place for memory reports. torch's profiler comes first; what it recorded then times the calls. The
+/// Python package does all this by itself; a C++ program calls these functions around each profiler of torch.
+namespace headscope {
+
+/// What torch's profiler recorded of a device: one of its events.
+struct TorchProfilerEvent {
+  enum class Kind : std::uint8_t {
+    kLaunch,  ///< an API call on the host (cudaLaunchKernel)
+    kKernel,
+    kMemcpy,
+    kMemset,
+  };
+
+  Kind kind = Kind::kKernel;
+  std::string name;
+  /// Of the API call, and of what it put on the device.
+  std::uint32_t correlation = 0;
+  /// Of a launch: the number that at::RecordFunction::currentThreadId() has on its thread.
+  std::uint64_t thread = 0;
+  std::int32_t device = 0;    ///< index of the CUDA device
+  std::uint32_t stream = 0;   ///< its number in the recording
+  std::int64_t start_ns = 0;  ///< since 1970, UTC
+  std::int64_t end_ns = 0;
+};
+
+/// The program promises to call the functions below whenever a profiler of torch starts and ends. Without this promise
+/// a profiler with the device clock that starts beside a running profiler of torch goes without.
+HEADSCOPE_EXPORT void follow_torch_profiler() noexcept;
+
+/// Before a profiler of torch starts: gives up CUPTI, and this thread's memory reports of Memory::kScope.
+HEADSCOPE_EXPORT void torch_profiler_starts() noexcept;
+
+/// Calls wait for what torch's profiler records: torch_profiler_ended() needs its events.
+HEADSCOPE_EXPORT bool torch_profiler_is_awaited() noexcept;
+
+/// After it ended. Times the calls made meanwhile by `events`, and takes CUPTI back.
+HEADSCOPE_EXPORT void torch_profiler_ended(const std::vector<TorchProfilerEvent>& events) noexcept;
+
+}  // namespace headscope
