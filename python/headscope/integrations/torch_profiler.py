@@ -1,19 +1,21 @@
-"""Beside torch.profiler, which wants CUPTI and a thread's place for memory reports as headscope does, and comes first."""
+"""Beside torch.profiler, which wants CUPTI and a thread's place for memory reports too, and comes first."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, cast
 
 import torch.autograd.profiler
-from torch.autograd import DeviceType
 
 from headscope._native import core
 
 #: What torch's profiler calls the events of a device, and what core.torch_profiler_ended does.
 _KINDS = {"kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset"}
 _LAUNCHES = ("cuda_runtime", "cuda_driver")
+
+_autograd: Any = torch.autograd
+_CUDA = _autograd.DeviceType.CUDA
 
 
 def follow_torch_profiler() -> None:
@@ -34,9 +36,9 @@ def follow_torch_profiler() -> None:
 
 
 class _Wrapper:
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Any) -> None:
         self._function = function
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(cast(Any, self), function)
 
 
 class _Starting(_Wrapper):
@@ -60,7 +62,7 @@ def _device_events(results: Any) -> Iterator[tuple[str, str, int, int, int, int,
     """(kind, name, correlation, thread, device, stream, start in ns since 1970, end) of what devices did."""
     events = getattr(results, "events", None)  # emit_nvtx and its like have no results
     for event in [] if events is None else events():
-        if event.device_type() == DeviceType.CUDA:
+        if event.device_type() == _CUDA:
             kind = _KINDS.get(event.activity_type())
             stream = event.device_resource_id()
         else:
