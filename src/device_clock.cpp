@@ -43,6 +43,8 @@ timeline::Status DeviceClock::start_timeline() {
   timeline::Situation situation;
   situation.torch_profiler_running = capture::torch::torch_profiler_runs();
   situation.torch_profiler_used = torch_profiler_used_;
+  // Needs CUPTI's subscriber, which a torch.profiler that starts without a word would find taken.
+  situation.graphs = follows_torch_profiler_;
   situation.cuda_major = capture::torch::torch_cuda_major();
   timeline::Status status = timeline_.start(situation);
   source_ = status.enabled() ? Source::kTimeline : Source::kNone;
@@ -179,16 +181,24 @@ void DeviceClock::fold_settled(bool all) {
   calls.reserve(waiting_.size());
   std::ranges::transform(waiting_, std::back_inserter(calls),
                          [](session::PendingCall& pending) { return &pending.call; });
-  const std::vector<bool> settled = join_.settle(calls, all);
+  using Settled = correlate::LiveJoin::Settled;
+  const std::vector<Settled> settled = join_.settle(calls, all);
 
   std::vector<session::PendingCall> ready;
   std::vector<session::PendingCall> rest;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
-    (settled[i] ? ready : rest).push_back(std::move(waiting_[i]));
+    if (settled[i] == Settled::kCaptured) {
+      captured_by_.push_back(waiting_[i].thread);
+    } else {
+      (settled[i] == Settled::kYes ? ready : rest).push_back(std::move(waiting_[i]));
+    }
   }
   waiting_ = std::move(rest);
-  for (records::AttentionCall& lone : join_.take_lone()) {
-    ready.push_back(collector_.pending_of(std::move(lone)));
+  for (correlate::LiveJoin::Found& found : join_.take_found()) {
+    ready.push_back(collector_.pending_of(std::move(found.call)));
+    if (found.captured != correlate::LiveJoin::Found::kNone) {
+      ready.back().thread = captured_by_[found.captured];
+    }
   }
   collector_.add(ready);
 }
@@ -203,9 +213,9 @@ std::vector<records::Device> DeviceClock::devices() const {
   return devices;
 }
 
-DeviceClock::Losses DeviceClock::losses() {
+DeviceClock::Counts DeviceClock::counts() {
   const std::lock_guard lock(mutex_);
-  return {join_.unmatched(), join_.dropped()};
+  return {join_.unmatched(), join_.dropped(), captured_by_.size(), join_.of_unknown_graphs()};
 }
 
 std::string DeviceClock::warnings() {

@@ -48,12 +48,14 @@ class DeviceClock {
   /// Times are CLOCK_REALTIME, threads torch's numbers.
   void take_back(records::DeviceActivity&& activity) noexcept;
 
-  struct Losses {
-    std::uint64_t unmatched = 0;  ///< kernels, copies and fills whose launch is not known
-    std::uint64_t dropped = 0;    ///< records that were lost
+  struct Counts {
+    std::uint64_t unmatched = 0;          ///< kernels, copies and fills whose launch is not known
+    std::uint64_t dropped = 0;            ///< records that were lost
+    std::uint64_t captured = 0;           ///< calls that went into CUDA graphs
+    std::uint64_t of_unknown_graphs = 0;  ///< kernels of graphs whose capture was not seen
   };
   /// Of the whole process so far.
-  [[nodiscard]] Losses losses();
+  [[nodiscard]] Counts counts();
   /// What is missing or may be wrong although the clock runs, or ran; one text.
   [[nodiscard]] std::string warnings();
 
@@ -81,6 +83,7 @@ class DeviceClock {
   session::Collector& collector_;
   correlate::LiveJoin join_;
   std::vector<session::PendingCall> waiting_;
+  std::vector<std::uint32_t> captured_by_;  ///< ring of each captured call
   int users_ = 0;
   Source source_ = Source::kNone;
   std::string problem_;  ///< why there are no times for a while

@@ -40,7 +40,9 @@ DeviceClock& the_device_clock() {
                        &DeviceClockForkHandlers::after) != 0) {
       throw std::bad_alloc();
     }
-    collector.when_many_pending([] { g_clock.load()->settle(DeviceClock::Wait::kNo); });
+    constexpr auto settle = [] { g_clock.load()->settle(DeviceClock::Wait::kNo); };
+    collector.when_many_pending(settle);
+    timeline::cupti::cupti_timeline().when_many_spans(settle);
     return made;
   }();
   return *clock;

@@ -116,7 +116,7 @@ class AttentionProfiler::Impl {
     const timeline::Status status = clock.join();
     session.device_clock = status.enabled();
     device_clock_problem = status.text;
-    losses_before = clock.losses();
+    counts_before = clock.counts();
   }
 
   void stop_device_clock() noexcept {
@@ -144,12 +144,14 @@ class AttentionProfiler::Impl {
       return;
     }
     DeviceClock& clock = the_device_clock();
-    const DeviceClock::Losses losses = clock.losses();
+    const DeviceClock::Counts counts = clock.counts();
     const std::string warnings = clock.warnings();
     diagnostics.device_timing_mode = "cupti";
     diagnostics.device_timing_reason = warnings.empty() ? "kernel records of CUPTI" : warnings;
-    diagnostics.kernels_unmatched = losses.unmatched - losses_before.unmatched;
-    diagnostics.records_dropped = losses.dropped - losses_before.dropped;
+    diagnostics.kernels_unmatched = counts.unmatched - counts_before.unmatched;
+    diagnostics.records_dropped = counts.dropped - counts_before.dropped;
+    diagnostics.calls_captured = counts.captured - counts_before.captured;
+    diagnostics.kernels_of_unknown_graphs = counts.of_unknown_graphs - counts_before.of_unknown_graphs;
   }
 
   /// The peak of the scope is that of the stretches in which the profiler is on.
@@ -163,7 +165,7 @@ class AttentionProfiler::Impl {
   session::Collector& collector;
   capture::torch::ScopeMemory scope_memory;
   std::string device_clock_problem;  ///< why the last start went without the device clock that was asked for
-  DeviceClock::Losses losses_before;
+  DeviceClock::Counts counts_before;
   std::mutex order_mutex;
   std::vector<std::uint32_t> order;  ///< of name_by_order
 };

@@ -355,6 +355,10 @@ struct Diagnostics {
   std::uint64_t calls_untimed = 0;
   /// Kernels, copies and fills whose launch is not known; std::nullopt where no device clock was read.
   std::optional<std::uint64_t> kernels_unmatched;
+  /// Calls that did not run, but went into CUDA graphs; each replay is a call of its own.
+  std::optional<std::uint64_t> calls_captured;
+  /// Kernels of CUDA graphs that were captured while nobody looked: their ops are not known.
+  std::optional<std::uint64_t> kernels_of_unknown_graphs;
   /// Device records that were lost.
   std::optional<std::uint64_t> records_dropped;
   /// Failures inside headscope; the op ran as if unprofiled.

@@ -1,17 +1,20 @@
 #include "correlate/correlate.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
+#include "correlate/call_work.h"
 #include "correlate/launch_owners.h"
+#include "correlate/op_owners.h"
 
 namespace headscope::correlate {
 namespace {
 
 using records::DeviceSpan;
-using records::DeviceWork;
 using records::KernelPart;
 
 /// Each name is read once: a trace has few of them and many kernels.
@@ -75,26 +78,6 @@ class StreamOrder {
   std::vector<std::int64_t> busy_until_;
 };
 
-/// Time covered by spans that come in order of their start.
-class Cover {
- public:
-  void add(std::int64_t start_ns, std::int64_t end_ns) {
-    if (empty_) {
-      covered_to_ = start_ns;
-      empty_ = false;
-    }
-    idle_ += std::max<std::int64_t>(start_ns - covered_to_, 0);
-    covered_to_ = std::max(covered_to_, end_ns);
-  }
-  /// Between the first start and the last end.
-  [[nodiscard]] std::int64_t idle_ns() const noexcept { return idle_; }
-
- private:
-  bool empty_ = true;
-  std::int64_t covered_to_ = 0;
-  std::int64_t idle_ = 0;
-};
-
 std::optional<std::int64_t> idle_of(std::vector<Placed> spans) {
   std::erase_if(spans, [](const Placed& span) { return span.end_ns <= span.start_ns; });
   if (spans.empty()) {
@@ -113,14 +96,6 @@ std::optional<std::int64_t> idle_of(std::vector<Placed> spans) {
   return idle + cover.idle_ns();
 }
 
-/// A span of a call.
-struct Owned {
-  const DeviceSpan* span = nullptr;
-  const records::Launch* launch = nullptr;
-  std::int64_t busy_until = 0;
-  KernelPart part = KernelPart::kAttention;
-};
-
 KernelPart part_of(const CallWindow& window, const LaunchOwner& owner, const DeviceSpan& span, KernelNames& names) {
   if (owner.between_ops) {
     return window.device_ops.outer != 0 && window.holds_other_work ? KernelPart::kOther : KernelPart::kGlue;
@@ -130,41 +105,18 @@ KernelPart part_of(const CallWindow& window, const LaunchOwner& owner, const Dev
   return is_attention ? KernelPart::kAttention : KernelPart::kOther;
 }
 
-std::shared_ptr<const DeviceWork> work_of(std::vector<Owned>& owned, bool complete) {
-  auto work = std::make_shared<DeviceWork>();
-  std::ranges::stable_sort(owned, {}, [](const Owned& o) { return o.span->start_ns; });
-  std::int64_t sums[] = {0, 0, 0};
-  Cover cover;
-  for (const Owned& o : owned) {
-    const std::int64_t time = o.span->timed() ? o.span->end_ns - o.span->start_ns : 0;
-    work->kernels.push_back({o.span->name, o.part, time, o.span->stream, o.span->grid});
-    sums[static_cast<std::size_t>(o.part)] += time;
-    cover.add(o.span->start_ns, o.span->end_ns);
-  }
-  if (!complete || owned.empty()) {
-    return work;
-  }
-  work->attention_ns = sums[static_cast<std::size_t>(KernelPart::kAttention)];
-  work->glue_ns = sums[static_cast<std::size_t>(KernelPart::kGlue)];
-  work->other_ns = sums[static_cast<std::size_t>(KernelPart::kOther)];
-  work->gap_ns = cover.idle_ns();
-  const Owned& first = owned.front();
-  const std::int64_t delay = first.span->start_ns - first.launch->start_ns;
-  if (delay >= 0) {  // else the clocks of host and device disagree
-    (first.busy_until <= first.launch->start_ns ? work->launch_latency_ns : work->queue_ns) = delay;
-  }
-  return work;
-}
-
 }  // namespace
 
-Correlated correlate(std::span<const CallWindow> windows, const records::DeviceActivity& activity) {
+Correlated correlate(std::span<const CallWindow> windows, const records::DeviceActivity& activity,
+                     std::span<const CallWindow> captured) {
   const std::vector<LaunchOwner> owners = owners_of(activity.launches, windows);
   const LaunchIndex launches(activity.launches);
   const StreamOrder streams(activity.spans);
+  const OpOwners capturers(captured);
   KernelNames names;
 
   Correlated result;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Owned>> replayed;  // by launch's id and call
   std::vector<std::vector<Owned>> owned(windows.size());
   std::vector<bool> complete(windows.size(), true);
   std::vector<bool> seen(activity.launches.size(), false);
@@ -173,14 +125,19 @@ Correlated correlate(std::span<const CallWindow> windows, const records::DeviceA
     const DeviceSpan& span = activity.spans[i];
     const std::uint32_t launch = launches.find(span.correlation);
     LaunchOwner owner;
-    const bool announced = launch != LaunchIndex::kNone && activity.launches[launch].op != 0;
+    const bool announced =
+        launch != LaunchIndex::kNone && activity.launches[launch].op != 0 && !activity.launches[launch].of_graph;
     if (launch == LaunchIndex::kNone) {
       ++result.spans_without_launch;
     } else {
       seen[launch] = true;
       owner = owners[launch];
     }
-    if (owner.call != LaunchOwner::kNone) {
+    const LaunchOwner capturer = span.capture.known() ? capturers.of(span.capture) : LaunchOwner{};
+    if (capturer.call != LaunchOwner::kNone) {
+      const KernelPart part = part_of(captured[capturer.call], capturer, span, names);
+      replayed[{span.correlation, capturer.call}].push_back({&span, nullptr, 0, part});
+    } else if (owner.call != LaunchOwner::kNone) {
       const KernelPart part = part_of(windows[owner.call], owner, span, names);
       owned[owner.call].push_back({&span, &activity.launches[launch], streams.busy_until(i), part});
       complete[owner.call] = complete[owner.call] && (span.timed() || span.kind != DeviceSpan::Kind::kKernel);
@@ -198,6 +155,18 @@ Correlated correlate(std::span<const CallWindow> windows, const records::DeviceA
       launched[owners[i].call] = true;
       complete[owners[i].call] = complete[owners[i].call] && seen[i];
     }
+  }
+  for (auto& [launch_and_call, spans] : replayed) {
+    const auto& [correlation, call] = launch_and_call;
+    const bool all_there = spans.size() == captured[call].captured_nodes;
+    const bool timed = std::ranges::all_of(
+        spans, [](const Owned& o) { return o.span->timed() || o.span->kind != DeviceSpan::Kind::kKernel; });
+    Replay& replay = result.replays.emplace_back();
+    replay.call = call;
+    replay.all_there = all_there;
+    replay.work = work_of(spans, all_there && timed);
+    replay.spans.reserve(spans.size());
+    std::ranges::transform(spans, std::back_inserter(replay.spans), &Owned::span);
   }
   result.calls.resize(windows.size());
   for (std::size_t call = 0; call < windows.size(); ++call) {

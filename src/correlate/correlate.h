@@ -22,6 +22,8 @@ struct CallWindow {
   records::HostSpan whole;
   /// The ids of its ops, where launches carry such ids; `ops` is empty then.
   records::OpRange device_ops;
+  /// Of a call that was captured into a CUDA graph: nodes that are its work.
+  std::uint64_t captured_nodes = 0;
   /// The op does other work too (cache writes), so that only kernels known as attention count as such.
   bool holds_other_work = false;
 };
@@ -33,10 +35,19 @@ struct LoneKernel {
   bool in_graph = false;
 };
 
+/// A captured call that a launch of its graph ran once.
+struct Replay {
+  std::uint32_t call = 0;  ///< index of the captured window
+  std::shared_ptr<const records::DeviceWork> work;
+  std::vector<const records::DeviceSpan*> spans;  ///< in order of their start
+  bool all_there = false;                         ///< one span for each node
+};
+
 struct Correlated {
   /// One a window; nullptr where it launched nothing.
   std::vector<std::shared_ptr<const records::DeviceWork>> calls;
   std::vector<LoneKernel> lone;  ///< in order of their start
+  std::vector<Replay> replays;
   /// Kernels, copies and fills whose launch is not known.
   std::uint64_t spans_without_launch = 0;
   /// Nothing ran, between the first and the last span of a device; summed over the devices. std::nullopt without
@@ -46,7 +57,9 @@ struct Correlated {
 
 /// Gives each call the kernels, copies and fills that its thread launched inside its window: by correlation id of the
 /// launch, never by overlap in time. The innermost window owns a launch. Kernels of a launched graph belong to no
-/// window. O(n log n) in spans, launches and windows, which may come in any order.
-Correlated correlate(std::span<const CallWindow> windows, const records::DeviceActivity& activity);
+/// window, but to the one of `captured` that has the op in which their node was captured: a replay for each launch.
+/// O(n log n) in spans, launches and windows, which may come in any order.
+Correlated correlate(std::span<const CallWindow> windows, const records::DeviceActivity& activity,
+                     std::span<const CallWindow> captured = {});
 
 }  // namespace headscope::correlate

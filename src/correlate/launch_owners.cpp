@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "correlate/op_owners.h"
+
 namespace headscope::correlate {
 namespace {
 
@@ -29,48 +31,6 @@ std::vector<Window> nested(std::span<const CallWindow> windows) {
   });
   return all;
 }
-
-/// The windows whose ops have ids.
-class OpOwners {
- public:
-  explicit OpOwners(std::span<const CallWindow> windows) : windows_(windows) {
-    for (std::uint32_t call = 0; call < windows.size(); ++call) {
-      if (windows[call].device_ops.outer != 0) {
-        by_op_.push_back(call);
-      }
-    }
-    std::ranges::sort(by_op_, {}, [&](std::uint32_t call) {
-      return std::tuple(windows[call].device_ops.thread, windows[call].device_ops.outer);
-    });
-  }
-
-  [[nodiscard]] LaunchOwner of(const records::Launch& launch) const {
-    const auto after =
-        std::ranges::upper_bound(by_op_, std::tuple(launch.thread, launch.op), {}, [&](std::uint32_t call) {
-          const records::OpRange& ops = windows_[call].device_ops;
-          return std::tuple(std::uint64_t{ops.thread}, ops.outer);
-        });
-    // Chains may be woven into each other, so that an op between two of one call's is another's.
-    constexpr int kMostWoven = 8;
-    auto at = after;
-    for (int looked = 0; at != by_op_.begin() && looked < kMostWoven; ++looked) {
-      const std::uint32_t call = *--at;
-      const records::OpRange& ops = windows_[call].device_ops;
-      if (ops.thread != launch.thread) {
-        break;
-      }
-      const bool own = ops.holds(launch.op);
-      if (own || (ops.outer < ops.first && launch.op <= ops.last)) {
-        return {call, !own};
-      }
-    }
-    return {};
-  }
-
- private:
-  std::span<const CallWindow> windows_;
-  std::vector<std::uint32_t> by_op_;  // by thread and first id
-};
 
 /// When and where a launch began; sorted by itself, it is read without a jump to the launch.
 struct Begun {

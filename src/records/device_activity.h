@@ -11,6 +11,16 @@
 /// What ran on a device, as the device clock (CUPTI) or a recorded trace tells it.
 namespace headscope::records {
 
+/// Where a node of a CUDA graph was captured.
+struct Capture {
+  std::uint64_t op = 0;      ///< that was open on the thread then; 0: none
+  std::uint64_t after = 0;   ///< newest op of the process by then; 0: it is not known where
+  std::uint64_t thread = 0;  ///< the operating system's id
+
+  [[nodiscard]] bool known() const noexcept { return after != 0; }
+  friend bool operator==(const Capture&, const Capture&) = default;
+};
+
 /// A kernel, copy or fill on a device's stream.
 struct DeviceSpan {
   enum class Kind : std::uint8_t { kKernel, kMemcpy, kMemset };
@@ -23,8 +33,7 @@ struct DeviceSpan {
   std::uint32_t correlation = 0;
   std::uint32_t graph = 0;       ///< executable graph it ran in; 0: none
   std::uint64_t graph_node = 0;  ///< 0: none
-  /// Op that was open when the kernel was captured into its graph; 0: none or not known.
-  std::uint64_t captured_op = 0;
+  Capture capture;               ///< of its node
   /// Both 0 where the device did not time it. Same clock as the calls of the recording.
   std::int64_t start_ns = 0;
   std::int64_t end_ns = 0;
@@ -59,8 +68,9 @@ struct OpSpan {
 struct DeviceActivity {
   std::vector<DeviceSpan> spans;
   std::vector<Launch> launches;
-  std::uint64_t dropped = 0;  ///< records that the source lost
-  std::uint64_t untimed = 0;  ///< spans without times
+  std::vector<Capture> captures;  ///< of the nodes that will be spans when their graph runs, one each
+  std::uint64_t dropped = 0;      ///< records that the source lost
+  std::uint64_t untimed = 0;      ///< spans without times
 };
 
 }  // namespace headscope::records

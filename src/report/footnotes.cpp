@@ -136,6 +136,8 @@ void note_counters(const Diagnostics& diagnostics, Notes& notes) {
   note(diagnostics.calls_beyond_labels, "unnamed calls share the row attention[*] (more than 512 in a step)");
   note(diagnostics.calls_untimed, "calls have no time, since the device's records of them are missing");
   note(diagnostics.kernels_unmatched.value_or(0), "kernels and copies have no launch, and so no call");
+  note(diagnostics.kernels_of_unknown_graphs.value_or(0),
+       "kernels ran in CUDA graphs captured before the profiler started: their ops are not known");
   note(diagnostics.records_dropped.value_or(0), "records of the device were lost");
   note(diagnostics.hook_errors, "failures inside the profiler; those ops ran unprofiled");
   if (diagnostics.calls_seen > diagnostics.calls_attributed) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -67,6 +68,11 @@ class DeviceTimeline : public records::CallObserver {
   /// Moves out what has arrived, in CLOCK_MONOTONIC nanoseconds. Each span comes once. While the clock runs a
   /// span waits for its launch, up to two calls of take(); a launch comes with its spans, again if more follow.
   [[nodiscard]] virtual records::DeviceActivity take() = 0;
+
+  /// `take_some` is called on a thread of the clock's own, with no lock held, when many spans wait for take(): replays
+  /// of CUDA graphs make spans without any call that could ask for them.
+  virtual void when_many_spans(void (*take_some)()) noexcept = 0;
+  static constexpr std::size_t kManySpans = std::size_t{1} << 17;
 
   /// Flushes and ends the session; take() then gives the rest.
   virtual void stop() = 0;

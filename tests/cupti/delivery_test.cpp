@@ -1,6 +1,7 @@
 // How buffers travel: sizes, order, threads, losses.
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -313,6 +314,21 @@ TEST_F(DeviceClock, AKernelWithoutANameIsKept) {
   const records::DeviceActivity activity = stop_and_take();
   ASSERT_THAT(activity.spans, SizeIs(1));
   EXPECT_EQ(activity.spans[0].name, "(unnamed)");
+}
+
+TEST_F(DeviceClock, ManySpansAskToBeTaken) {
+  static std::atomic<int> asked{0};
+  clock().when_many_spans([] { ++asked; });
+  start();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::size_t launched = 0;
+  for (; asked == 0 && std::chrono::steady_clock::now() < deadline; ++launched) {
+    launch_in_op();
+  }
+  EXPECT_GE(asked, 1);
+  EXPECT_GE(launched, DeviceTimeline::kManySpans);
+  stop_and_take();
+  clock().when_many_spans(nullptr);
 }
 
 TEST_F(DeviceClock, BuffersAreReadWhileDevicesRun) {

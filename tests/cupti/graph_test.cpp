@@ -1,5 +1,7 @@
 // Which op captured the kernels that a CUDA graph replays.
 
+#include <unistd.h>
+
 #include <array>
 
 #include "cupti/fixture.h"
@@ -23,7 +25,7 @@ Situation with_graphs() {
 std::vector<std::uint64_t> captured_ops(const records::DeviceActivity& activity) {
   std::vector<std::uint64_t> ops;
   for (const records::DeviceSpan& span : activity.spans) {
-    ops.push_back(span.captured_op);
+    ops.push_back(span.capture.op);
   }
   return ops;
 }
@@ -77,7 +79,7 @@ TEST_F(DeviceClock, KernelsLaunchedOneByOneAreOfNoGraph) {
   launch_in_op();
   const records::DeviceActivity activity = stop_and_take();
   EXPECT_FALSE(activity.launches[0].of_graph);
-  EXPECT_EQ(activity.spans[0].captured_op, 0U);
+  EXPECT_EQ(activity.spans[0].capture.op, 0U);
 }
 
 TEST_F(DeviceClock, ACaptureOfOneSessionIsKnownInTheNext) {
@@ -142,42 +144,75 @@ TEST_F(DeviceClock, CaptureOnTwoThreadsKeepsOpsApart) {
   EXPECT_THAT(captured_ops(stop_and_take()), ElementsAre(ops[0][0], ops[0][1], ops[1][0], ops[1][1]));
 }
 
+TEST_F(DeviceClock, NodesCapturedBetweenOpsKnowTheOneBefore) {
+  start(with_graphs());
+  const std::uint64_t op = clock().open_op();
+  clock().close_op(op);
+  fake_cupti_capture_node(node(800, 1));
+  const std::uint64_t original = node(800, 1);
+  const std::uint64_t copy = node(801, 1);
+  fake_cupti_instantiate(&original, &copy, 1);
+  fake_cupti_replay(801, &copy, 1);
+  const records::DeviceActivity activity = stop_and_take();
+  const records::Capture expected{0, op, static_cast<std::uint64_t>(gettid())};
+  EXPECT_EQ(activity.spans.at(0).capture, expected);
+  EXPECT_THAT(activity.captures, ElementsAre(expected));
+}
+
+records::Capture in_op(std::uint64_t op) { return {op, op, 1}; }
+std::uint64_t op_in(const NodeTable& table, std::uint64_t node) { return table.capture_of(node).op; }
+
+TEST(NodeTable, CapturesComeOnceAndOnlyOfWork) {
+  NodeTable table;
+  table.created(1, in_op(11), true);
+  table.created(2, in_op(12), false);
+  EXPECT_THAT(table.take_created(), ElementsAre(in_op(11)));
+  table.cloned(1, 3);
+  EXPECT_THAT(table.take_created(), ElementsAre());
+}
+
+TEST(NodeTable, ANodeKeepsItsOpWhereAnotherIsMadeWithoutOne) {
+  NodeTable table;
+  table.created(1, in_op(11), true);
+  table.created(1, {0, 20, 1}, true);
+  EXPECT_EQ(op_in(table, 1), 11U);
+}
+
 TEST(NodeTable, GrowsAndForgetsNothing) {
   NodeTable table;
   constexpr std::uint64_t kNodes = 20'000;
   for (std::uint64_t i = 1; i <= kNodes; ++i) {
-    table.created(node(i % 7, i), i);
+    table.created(node(i % 7, i), in_op(i), true);
   }
   for (std::uint64_t i = 1; i <= kNodes; ++i) {
-    ASSERT_EQ(table.op_of(node(i % 7, i)), i);
+    ASSERT_EQ(op_in(table, node(i % 7, i)), i);
   }
   EXPECT_EQ(table.size(), kNodes);
-  EXPECT_EQ(table.op_of(node(8, 1)), 0U);
+  EXPECT_EQ(op_in(table, node(8, 1)), 0U);
   EXPECT_EQ(table.lost(), 0U);
 }
 
-TEST(NodeTable, IgnoresNodesAndOpsOfZero) {
+TEST(NodeTable, IgnoresNodesOfZero) {
   NodeTable table;
-  table.created(0, 5);
-  table.created(5, 0);
+  table.created(0, in_op(5), true);
   table.cloned(0, 6);
   table.cloned(6, 0);
   EXPECT_EQ(table.size(), 0U);
-  EXPECT_EQ(table.op_of(0), 0U);
+  EXPECT_EQ(op_in(table, 0), 0U);
 }
 
 TEST(NodeTable, ACopyOfAnUnknownNodeStaysUnknown) {
   NodeTable table;
   table.cloned(8, 9);
-  EXPECT_EQ(table.op_of(9), 0U);
+  EXPECT_EQ(op_in(table, 9), 0U);
   EXPECT_EQ(table.size(), 0U);
 }
 
 TEST(NodeTable, TheLatestCaptureOfANodeWins) {
   NodeTable table;
-  table.created(9, 1);
-  table.created(9, 2);
-  EXPECT_EQ(table.op_of(9), 2U);
+  table.created(9, in_op(1), true);
+  table.created(9, in_op(2), true);
+  EXPECT_EQ(op_in(table, 9), 2U);
   EXPECT_EQ(table.size(), 1U);
 }
 

@@ -35,8 +35,34 @@ void launch(const char* name) {
   fake_cupti_launch(&what);
 }
 
+// Ids as CUPTI makes them: the graph's in the upper half. What is known of a node outlives a test.
+std::uint64_t g_graph = 1;
+std::uint64_t g_captured_nodes = 0;
+
+void capture_node() { fake_cupti_capture_node(g_graph << 32 | ++g_captured_nodes); }
+
+/// The nodes of the graph in its executable.
+std::vector<std::uint64_t> instantiate() {
+  std::vector<std::uint64_t> originals;
+  std::vector<std::uint64_t> copies;
+  for (std::uint64_t i = 1; i <= g_captured_nodes; ++i) {
+    originals.push_back(g_graph << 32 | i);
+    copies.push_back((g_graph + 1) << 32 | i);
+  }
+  fake_cupti_instantiate(originals.data(), copies.data(), copies.size());
+  return copies;
+}
+
+void replay(const std::vector<std::uint64_t>& nodes) {
+  fake_cupti_replay(static_cast<std::uint32_t>(g_graph + 1), nodes.data(), nodes.size());
+}
+
 at::Tensor launching_attention(const at::Tensor& q, const at::Tensor& /*k*/, const at::Tensor& /*v*/,
                                std::int64_t kernels) {
+  // Below 0: the call is captured, and these are its nodes.
+  for (std::int64_t i = 0; i < -kernels; ++i) {
+    capture_node();
+  }
   for (std::int64_t i = 0; i < kernels; ++i) {
     launch("attention_kernel");
   }
@@ -44,14 +70,24 @@ at::Tensor launching_attention(const at::Tensor& q, const at::Tensor& /*k*/, con
   return q.clone();
 }
 
+bool g_capture_products = false;
+
+void launch_or_capture(const char* name) {
+  if (g_capture_products) {
+    capture_node();
+  } else {
+    launch(name);
+  }
+}
+
 // Kernels of bmm and softmax that launch, computed by other ops.
 at::Tensor launching_bmm(const at::Tensor& a, const at::Tensor& b) {
-  launch("gemm");
+  launch_or_capture("gemm");
   return at::sum(at::mul(a.unsqueeze(3), b.unsqueeze(1)), 2);
 }
 
 at::Tensor launching_softmax(const at::Tensor& x, std::int64_t dim, bool /*half_to_float*/) {
-  launch("softmax");
+  launch_or_capture("softmax");
   const at::Tensor raised = at::exp(x);
   return at::div(raised, at::sum(raised, dim, true));
 }
@@ -91,6 +127,9 @@ class DeviceClock : public ::testing::Test {
     setenv("HEADSCOPE_CUDA_DRIVER_LIBRARY", HEADSCOPE_FAKE_CUDA, 1);
     // NOLINTEND(concurrency-mt-unsafe)
     fake_cupti_reset();
+    g_captured_nodes = 0;
+    g_graph += 2;
+    follow_torch_profiler();
     fake_cuda_set(0, 1, 0, 13000);
     AttentionOpSpec spec;
     spec.op = "headscope_device_test::attention";
@@ -394,6 +433,115 @@ TEST_F(DeviceClock, TorchsProfilerHoldingCuptiIdlyIsNoTool) {
   const AttentionProfiler profiler(options());
   attend_with(1);
   EXPECT_EQ(time_of(profiler.get_stats().total), kTicks);
+}
+
+TEST_F(DeviceClock, CapturedCallRunsWithEachReplay) {
+  AttentionProfiler profiler(options());
+  {
+    const LayerScope layer("decoder.0");
+    attend_with(-2);
+  }
+  const std::vector<std::uint64_t> nodes = instantiate();
+  EXPECT_EQ(profiler.get_stats().total.calls, 0U);
+  for (int i = 0; i < 3; ++i) {
+    replay(nodes);
+  }
+  const Stats stats = profiler.get_stats();
+  const AttentionRow row = only_row(stats);
+  EXPECT_EQ(row.layer, "decoder.0");
+  EXPECT_EQ(row.calls, 3U);
+  EXPECT_EQ(time_of(row), 6 * kTicks);
+  EXPECT_EQ(row.flops, 3U * 4 * 1 * 2 * 4 * 4 * 8);  // 4·B·H·Sq·Sk·D a call
+  EXPECT_FALSE(row.peak_bytes);
+  EXPECT_EQ(stats.diagnostics.calls_captured, 1U);
+  EXPECT_EQ(stats.diagnostics.kernels_of_unknown_graphs, 0U);
+}
+
+TEST_F(DeviceClock, ReplaysBelongToTheirSteps) {
+  AttentionProfiler profiler(options());
+  attend_with(-1);
+  const std::vector<std::uint64_t> nodes = instantiate();
+  profiler.step();
+  replay(nodes);
+  EXPECT_EQ(profiler.get_stats().total.calls, 1U);
+  profiler.step();
+  const std::vector<StepPoint> steps = profiler.get_stats().steps;
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[1].forward, Nanoseconds(kTicks));
+}
+
+TEST_F(DeviceClock, CallsOfOneGraphAreApart) {
+  AttentionProfiler profiler(options());
+  for (const char* name : {"decoder.0", "decoder.1"}) {
+    const LayerScope layer(name);
+    attend_with(name[8] == '0' ? -1 : -3);
+  }
+  replay(instantiate());
+  const Stats stats = profiler.get_stats();
+  ASSERT_EQ(stats.attention_breakdown.size(), 2U);
+  for (const AttentionRow& row : stats.attention_breakdown) {
+    EXPECT_EQ(time_of(row), (row.layer == "decoder.0" ? 1 : 3) * static_cast<std::int64_t>(kTicks));
+  }
+}
+
+TEST_F(DeviceClock, GraphOfAnEarlierProfilerIsKnownToTheNext) {
+  std::vector<std::uint64_t> nodes;
+  {
+    const AttentionProfiler first(options());
+    attend_with(-1);
+    nodes = instantiate();
+  }
+  const AttentionProfiler second(options());
+  replay(nodes);
+  const Stats stats = second.get_stats();
+  EXPECT_EQ(stats.total.calls, 1U);
+  EXPECT_EQ(time_of(stats.total), kTicks);
+  EXPECT_TRUE(stats.total.flops);
+}
+
+TEST_F(DeviceClock, GraphThatNobodySawCapturedIsReported) {
+  attend_with(-2);
+  const std::vector<std::uint64_t> nodes = instantiate();
+  const AttentionProfiler profiler(options());
+  replay(nodes);
+  const Stats stats = profiler.get_stats();
+  EXPECT_EQ(stats.total.calls, 0U);
+  EXPECT_EQ(stats.diagnostics.kernels_of_unknown_graphs, 2U);
+}
+
+TEST_F(DeviceClock, ReplayThatLostAKernelHasNoTime) {
+  const AttentionProfiler profiler(options());
+  attend_with(-2);
+  std::vector<std::uint64_t> nodes = instantiate();
+  nodes.pop_back();
+  replay(nodes);
+  const Stats stats = profiler.get_stats();
+  EXPECT_EQ(stats.total.calls, 1U);
+  EXPECT_FALSE(stats.total.time);
+}
+
+TEST_F(DeviceClock, ManyReplaysAreFoldedThoughNobodyAsks) {
+  const AttentionProfiler profiler(options());
+  attend_with(-1);
+  const std::vector<std::uint64_t> nodes = instantiate();
+  constexpr int kReplays = 400'000;
+  for (int i = 0; i < kReplays; ++i) {
+    replay(nodes);
+  }
+  const Stats stats = profiler.get_stats();
+  EXPECT_EQ(stats.total.calls + stats.diagnostics.records_dropped.value(), std::uint64_t{kReplays});
+  EXPECT_GT(stats.total.calls, 1U << 17);
+}
+
+TEST_F(DeviceClock, GlueOfACapturedChainIsItsOwn) {
+  const AttentionProfiler profiler(options());
+  g_capture_products = true;
+  eager_attention([] { capture_node(); });
+  g_capture_products = false;
+  replay(instantiate());
+  const AttentionRow row = only_row(profiler.get_stats());
+  EXPECT_EQ(time_of(row), 3 * kTicks);
+  EXPECT_EQ(row.glue, Nanoseconds(kTicks));
 }
 
 TEST_F(DeviceClock, WhereItCannotRunTheHostTimesAndTheReasonIsTold) {

@@ -138,7 +138,7 @@ struct GraphData {
   void* executable = nullptr;
 };
 static_assert(offsetof(GraphData, node) == 16 && offsetof(GraphData, original_node) == 24);
-static_assert(offsetof(GraphData, executable) == 48);
+static_assert(offsetof(GraphData, node_type) == 32 && offsetof(GraphData, executable) == 48);
 
 struct ResourceData {
   void* context = nullptr;
@@ -156,6 +156,10 @@ struct SubscriberParams {
 };
 static_assert(sizeof(SubscriberParams) == 32);
 inline constexpr std::size_t kHolderNameSize = 64;
+
+/// CUgraphNodeType: kernels, copies and fills are 0 to 2; the others (host functions, events, child graphs) are no
+/// work of a device.
+inline constexpr std::uint32_t kLastWorkingNodeType = 2;
 
 using BufferRequested = void (*)(std::uint8_t** buffer, std::size_t* size, std::size_t* max_records);
 using BufferCompleted = void (*)(void* context, std::uint32_t stream, std::uint8_t* buffer, std::size_t size,

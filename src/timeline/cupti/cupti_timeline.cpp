@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -200,7 +202,11 @@ void CuptiTimeline::begin_reading() {
   try {
     reader_ = std::thread([this] {
       while (pool_.wait_for_completed()) {
-        read_completed();
+        const std::size_t waiting = read_completed();
+        void (*const take_some)() = take_some_.load(std::memory_order_relaxed);
+        if (waiting >= kManySpans && take_some != nullptr) {
+          take_some();
+        }
       }
     });
   } catch (const std::system_error&) {
@@ -215,7 +221,7 @@ void CuptiTimeline::end_reading() {
   }
 }
 
-void CuptiTimeline::read_completed() {
+std::size_t CuptiTimeline::read_completed() {
   const std::lock_guard lock(reading_);
   const NextRecord next_record = library_->api.get_next_record;
   // Not those that come while this reads: launches may be faster.
@@ -235,6 +241,7 @@ void CuptiTimeline::read_completed() {
     }
     pool_.recycle(*buffer);
   }
+  return join_.waiting();
 }
 
 /// Records that CUPTI itself lost.
@@ -278,7 +285,7 @@ void CuptiTimeline::move_out(const Clocks& end, bool all) {
       convert(span.start_ns, span.end_ns);
     }
     joined.untimed += span.timed() ? 0 : 1;
-    span.captured_op = graphs_.nodes().op_of(span.graph_node);
+    span.capture = graphs_.nodes().capture_of(span.graph_node);
     ready_.spans.push_back(span);
   }
   for (records::Launch& launch : joined.launches) {
@@ -287,6 +294,7 @@ void CuptiTimeline::move_out(const Clocks& end, bool all) {
   }
   ready_.dropped += joined.dropped;
   ready_.untimed += joined.untimed;
+  std::ranges::copy(graphs_.nodes().take_created(), std::back_inserter(ready_.captures));
 }
 
 records::DeviceActivity CuptiTimeline::take() {

@@ -43,6 +43,7 @@ class CuptiTimeline final : public DeviceTimeline {
   void close_op(std::uint64_t id) noexcept override { marker_.close(id); }
   void flush() override;
   [[nodiscard]] records::DeviceActivity take() override;
+  void when_many_spans(void (*take_some)()) noexcept override { take_some_ = take_some; }
   void stop() override;
 
   /// Holds from the next start on.
@@ -74,7 +75,8 @@ class CuptiTimeline final : public DeviceTimeline {
 
   void begin_reading();
   void end_reading();
-  void read_completed();
+  /// How many spans wait then.
+  std::size_t read_completed();
   void add_dropped();
   void move_out(const Clocks& end, bool all);
 
@@ -99,6 +101,7 @@ class CuptiTimeline final : public DeviceTimeline {
   OpMarker marker_;
   GraphWatch graphs_{marker_};
   std::atomic<bool> forked_{false};
+  std::atomic<void (*)()> take_some_{nullptr};
 };
 
 /// Lives for ever: CUPTI keeps pointers into it.

@@ -1,5 +1,7 @@
 #include "timeline/cupti/graph_watch.h"
 
+#include <unistd.h>
+
 namespace headscope::timeline::cupti {
 
 bool GraphWatch::begin(const Api& api, void* subscriber, std::string& failure) {
@@ -41,9 +43,9 @@ void GraphWatch::on_event(void* watch, std::uint32_t domain, std::uint32_t id, c
   }
   auto& self = *static_cast<GraphWatch*>(watch);
   if (id == abi::kGraphNodeCreated) {
-    if (const std::uint64_t op = self.marker_.current(); op != 0) {
-      self.nodes_.created(self.id_of(graph->node), op);
-    }
+    const records::Capture capture{self.marker_.current(), OpMarker::end_op() - 1,
+                                   static_cast<std::uint64_t>(::gettid())};
+    self.nodes_.created(self.id_of(graph->node), capture, graph->node_type <= abi::kLastWorkingNodeType);
   } else if (id == abi::kGraphNodeCloned) {
     self.nodes_.cloned(self.id_of(graph->original_node), self.id_of(graph->node));
   }

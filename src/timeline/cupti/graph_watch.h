@@ -8,9 +8,9 @@
 
 namespace headscope::timeline::cupti {
 
-/// Learns which op captured which node of a CUDA graph, from callbacks of CUPTI: one where a node is created, on
-/// the capturing thread and inside the op, one where instantiation copies it. The node's id is in the record of
-/// each kernel that replays it.
+/// Learns which op captured which node of a CUDA graph, or after which op it was captured, from callbacks of CUPTI: one
+/// where a node is created, on the capturing thread and inside the op, one where instantiation copies it. The node's id
+/// is in the record of each kernel that replays it.
 class GraphWatch {
  public:
   explicit GraphWatch(const OpMarker& marker) : marker_(marker) {}
@@ -19,7 +19,7 @@ class GraphWatch {
   bool begin(const Api& api, void* subscriber, std::string& failure);
   void end(void* subscriber);
 
-  [[nodiscard]] const NodeTable& nodes() const noexcept { return nodes_; }
+  [[nodiscard]] NodeTable& nodes() noexcept { return nodes_; }
 
   /// For cuptiSubscribe, with `this` as user data.
   static void on_event(void* watch, std::uint32_t domain, std::uint32_t id, const void* data) noexcept;

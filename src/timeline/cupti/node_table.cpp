@@ -46,25 +46,30 @@ bool NodeTable::grow() noexcept {
   return true;
 }
 
-void NodeTable::put(std::uint64_t node, std::uint64_t op) noexcept {
+void NodeTable::put(const Entry& entry) noexcept {
   // At most half full, so that a search ends soon.
   if (2 * size_ >= capacity_ && !grow()) {
-    if (capacity_ == 0 || place_of(node)->node == 0) {
+    if (capacity_ == 0 || place_of(entry.node)->node == 0) {
       ++lost_;
       return;
     }
   }
-  Entry* const entry = place_of(node);
-  size_ += entry->node == 0 ? 1 : 0;
-  *entry = {node, op};
+  Entry* const place = place_of(entry.node);
+  size_ += place->node == 0 ? 1 : 0;
+  new_work_ += entry.is_new_work ? 1 : 0;
+  new_work_ -= place->node != 0 && place->is_new_work ? 1 : 0;
+  *place = entry;
 }
 
-void NodeTable::created(std::uint64_t node, std::uint64_t op) noexcept {
-  if (node == 0 || op == 0) {
+void NodeTable::created(std::uint64_t node, const records::Capture& capture, bool is_work) noexcept {
+  if (node == 0) {
     return;
   }
   const std::lock_guard lock(lock_);
-  put(node, op);
+  if (capture.op == 0 && capacity_ != 0 && place_of(node)->node != 0) {
+    return;
+  }
+  put({node, capture, is_work});
 }
 
 void NodeTable::cloned(std::uint64_t original, std::uint64_t node) noexcept {
@@ -72,18 +77,34 @@ void NodeTable::cloned(std::uint64_t original, std::uint64_t node) noexcept {
     return;
   }
   const std::lock_guard lock(lock_);
-  const std::uint64_t op = capacity_ == 0 ? 0 : place_of(original)->op;
-  if (op != 0) {
-    put(node, op);
+  if (capacity_ != 0 && place_of(original)->node != 0) {
+    put({node, place_of(original)->capture, false});
   }
 }
 
-std::uint64_t NodeTable::op_of(std::uint64_t node) const noexcept {
+records::Capture NodeTable::capture_of(std::uint64_t node) const noexcept {
   if (node == 0) {
-    return 0;
+    return {};
   }
   const std::lock_guard lock(lock_);
-  return capacity_ == 0 ? 0 : place_of(node)->op;
+  return capacity_ == 0 || place_of(node)->node == 0 ? records::Capture{} : place_of(node)->capture;
+}
+
+std::vector<records::Capture> NodeTable::take_created() {
+  std::vector<records::Capture> created;
+  const std::lock_guard lock(lock_);
+  if (new_work_ == 0) {
+    return created;
+  }
+  created.reserve(new_work_);
+  for (std::size_t i = 0; i < capacity_; ++i) {
+    if (entries_[i].node != 0 && entries_[i].is_new_work) {
+      created.push_back(entries_[i].capture);
+      entries_[i].is_new_work = false;
+    }
+  }
+  new_work_ = 0;
+  return created;
 }
 
 std::size_t NodeTable::size() const noexcept {

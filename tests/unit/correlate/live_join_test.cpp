@@ -14,6 +14,8 @@ using records::AttentionCall;
 using records::DeviceActivity;
 using records::OpRange;
 
+using Settled = LiveJoin::Settled;
+
 constexpr std::uint32_t kThread = 7;
 
 AttentionCall call(std::uint64_t first, std::uint64_t last, std::int64_t start_ns = 0) {
@@ -64,11 +66,11 @@ TEST(LiveJoin, CallWaitsForItsKernels) {
   LiveJoin join;
   AttentionCall waiting = call(5, 5);
   AttentionCall* calls[] = {&waiting};
-  EXPECT_FALSE(join.settle(calls, false)[0]);
+  EXPECT_EQ(join.settle(calls, false)[0], Settled::kNo);
   join.add(work(1, 5, 1'000, 30));
-  EXPECT_FALSE(join.settle(calls, false)[0]);  // more of its kernels may come
+  EXPECT_EQ(join.settle(calls, false)[0], Settled::kNo);  // more of its kernels may come
   join.add(work(2, 6, 2'000, 1));
-  EXPECT_TRUE(join.settle(calls, false)[0]);
+  EXPECT_EQ(join.settle(calls, false)[0], Settled::kYes);
   EXPECT_EQ(waiting.time_ns, 30);
 }
 
@@ -80,7 +82,7 @@ TEST(LiveJoin, KernelsComeInSeveralParts) {
   join.settle(calls, false);
   join.add(work(2, 5, 1'100, 12));
   join.add(work(3, 6, 2'000, 1));
-  EXPECT_TRUE(join.settle(calls, false)[0]);
+  EXPECT_EQ(join.settle(calls, false)[0], Settled::kYes);
   EXPECT_EQ(waiting.time_ns, 42);
 }
 
@@ -150,7 +152,7 @@ TEST(LiveJoin, CallWithoutRecordsHasNoTime) {
   LiveJoin join;
   AttentionCall waiting = call(5, 5);
   AttentionCall* calls[] = {&waiting};
-  EXPECT_TRUE(join.settle(calls, true)[0]);
+  EXPECT_EQ(join.settle(calls, true)[0], Settled::kYes);
   EXPECT_EQ(waiting.time_ns, -1);
   EXPECT_EQ(waiting.time_source, TimeSource::kDevice);
 }

@@ -53,7 +53,7 @@ TEST_P(RealTrace, HoldsTheOpsLaunchesAndKernelsThatWereCounted) {
   HEADSCOPE_REAL_TRACE(path, expected.file);
   const records::TraceRecording recording = read_trace(path);
 
-  const auto& [spans, launches, dropped, untimed] = recording.device_activity;
+  const auto& [spans, launches, captures, dropped, untimed] = recording.device_activity;
   std::size_t kernels = 0;
   std::int64_t kernel_ns = 0;
   for (const DeviceSpan& span : spans) {
