@@ -1,24 +1,35 @@
 #include "headscope/capabilities.h"
 
+#include <string>
 #include <utility>
 
 #include "capture/torch/hooks.h"
 #include "headscope/stats.h"
-#include "timeline/cupti/driver_gate.h"
+#include "process.h"
+#include "timeline/cupti/cupti_timeline.h"
 
 namespace headscope {
+namespace {
+
+Capability device_clock() {
+  timeline::cupti::CuptiTimeline& timeline = timeline::cupti::cupti_timeline();
+  const timeline::Status status = timeline.probe(DeviceClock::situation());
+  std::string detail = status.text;
+  if (status.enabled()) {
+    detail = "kernel times through CUPTI (version " + std::to_string(timeline.library_version()) + ", " +
+             timeline.library_path() +
+             "), with device_timing \"cupti\"; other profilers time ops on a GPU on the host, and their times say "
+             "source: host";
+  }
+  return {.name = "device_clock", .available = status.enabled(), .detail = std::move(detail)};
+}
+
+}  // namespace
 
 std::vector<Capability> capabilities() {
-  const timeline::cupti::DriverState driver = timeline::cupti::check_driver(timeline::cupti::find_driver());
-  const bool has_driver = driver.reason == timeline::Reason::kNone;
   std::vector<Capability> all = {
       {.name = "host_clock", .available = true, .detail = "CLOCK_MONOTONIC around each attention op"},
-      {.name = "device_clock",
-       .available = has_driver,
-       .detail = has_driver
-                     ? "kernel times through CUPTI, with device_timing \"cupti\"; other profilers time ops on a GPU "
-                       "on the host, and their times say source: host"
-                     : driver.text},
+      device_clock(),
       {.name = "memory",
        .available = true,
        .detail = "allocations inside each attention op, from torch's memory reporting; unknown for a call made while "

@@ -39,14 +39,18 @@ DeviceClock::DeviceClock(timeline::DeviceTimeline& timeline, session::Collector&
   capture::torch::observe_ops(timeline_);
 }
 
-timeline::Status DeviceClock::start_timeline() {
+timeline::Situation DeviceClock::situation() {
   timeline::Situation situation;
   situation.torch_profiler_running = capture::torch::torch_profiler_runs();
   situation.torch_profiler_used = torch_profiler_used_;
   // Needs CUPTI's subscriber, which a torch.profiler that starts without a word would find taken.
   situation.graphs = follows_torch_profiler_;
   situation.cuda_major = capture::torch::torch_cuda_major();
-  timeline::Status status = timeline_.start(situation);
+  return situation;
+}
+
+timeline::Status DeviceClock::start_timeline() {
+  timeline::Status status = timeline_.start(situation());
   source_ = status.enabled() ? Source::kTimeline : Source::kNone;
   return status;
 }

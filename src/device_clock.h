@@ -40,6 +40,8 @@ class DeviceClock {
   void settle(Wait wait) noexcept;
 
   /// See torch_profiler.h.
+  /// What the process knows that CUPTI does not.
+  static timeline::Situation situation();
   static void follow_torch_profiler() noexcept { follows_torch_profiler_ = true; }
   /// torch.profiler was used: it may hold CUPTI's subscriber though it is idle.
   static void note_torch_profiler() noexcept { torch_profiler_used_ = true; }

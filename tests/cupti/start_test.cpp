@@ -266,5 +266,21 @@ TEST(DeviceClockReasons, HaveNamesForMachines) {
   EXPECT_EQ(to_string(Reason::kCallFailed), "call_failed");
 }
 
+TEST_F(DeviceClock, AProbeTellsWhetherAStartWouldWorkAndHoldsNothing) {
+  EXPECT_TRUE(clock().probe({}).enabled());
+  EXPECT_FALSE(fake_cupti_state().subscribed);
+  EXPECT_EQ(fake_cupti_state().enabled_kinds, 0U);
+  EXPECT_EQ(clock().status().reason, Reason::kNotStarted);
+  fake_cupti_hold_subscriber("a debugger");
+  EXPECT_EQ(clock().probe({}).reason, Reason::kBusy);
+}
+
+TEST_F(DeviceClock, AProbeOfARunningClockDisturbsNothing) {
+  start();
+  EXPECT_TRUE(clock().probe({}).enabled());
+  launch_in_op();
+  EXPECT_THAT(stop_and_take().spans, ::testing::SizeIs(1));
+}
+
 }  // namespace
 }  // namespace headscope::timeline::cupti

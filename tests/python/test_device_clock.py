@@ -171,3 +171,15 @@ print(prof.get_stats()["diagnostics"]["device_timing"]["mode"])
 """)
 
     assert done.stdout == "cupti\n", done.stdout + done.stderr
+
+
+def test_doctor_names_the_library_and_its_version(run_on_fake_device):
+    run_on_fake_device("""
+        import headscope
+        found = {item["name"]: item for item in headscope.capabilities()}["device_clock"]
+        assert found["available"], found
+        assert "version 22, " in found["detail"] and "fake_cupti" in found["detail"], found
+        cupti.fake_cupti_hold_subscriber(b"a debugger")
+        found = {item["name"]: item for item in headscope.capabilities()}["device_clock"]
+        assert not found["available"] and "in use by" in found["detail"], found
+    """)

@@ -42,11 +42,6 @@ void CuptiTimeline::become_inert() noexcept {
   marker_.end();
 }
 
-Status CuptiTimeline::refuse(Reason reason, std::string text) {
-  status_ = {reason, std::move(text), {}};
-  return status_;
-}
-
 /// Loads libcupti once; empty when it can be used.
 std::string CuptiTimeline::load(const Situation& situation, int driver_major) {
   if (!library_ || !library_->usable()) {
@@ -126,16 +121,12 @@ std::string CuptiTimeline::begin_tracing() {
   return {};
 }
 
-Status CuptiTimeline::start(const Situation& situation) {
-  if (forked()) {
-    return status();
-  }
-  const std::lock_guard lock(control_);
-  if (running()) {
-    return status_;
-  }
-  losses_ = {};
-  foreign_before_ = pool_.foreign();
+/// All that comes before tracing. Empty, with status_ set, where there can be none.
+std::optional<Decision> CuptiTimeline::prepare(const Situation& situation) {
+  const auto refuse = [this](Reason reason, std::string text) -> std::optional<Decision> {
+    status_ = {reason, std::move(text), {}};
+    return std::nullopt;
+  };
   if (const Decision early = decide_before_probe(situation); early.claim == Claim::kRefuse) {
     return refuse(early.reason, early.text);
   }
@@ -150,11 +141,40 @@ Status CuptiTimeline::start(const Situation& situation) {
   if (const abi::Result result = api.get_version(&version_); result != abi::kSuccess) {
     return refuse(Reason::kCallFailed, describe_failure(api, "cuptiGetVersion", result));
   }
-  Status refusal;
-  const std::optional<Decision> decision = claim(situation, refusal);
-  if (!decision) {
-    return refuse(refusal.reason, std::move(refusal.text));
+  return claim(situation, status_);
+}
+
+Status CuptiTimeline::probe(Situation situation) {
+  if (forked()) {
+    return status();
   }
+  const std::lock_guard lock(control_);
+  if (running()) {
+    return status_;
+  }
+  situation.graphs = false;  // nothing is to be held
+  if (!prepare(situation)) {
+    return status_;
+  }
+  status_ = kNeverStarted;
+  return {Reason::kNone, "", {}};
+}
+
+Status CuptiTimeline::start(const Situation& situation) {
+  if (forked()) {
+    return status();
+  }
+  const std::lock_guard lock(control_);
+  if (running()) {
+    return status_;
+  }
+  losses_ = {};
+  foreign_before_ = pool_.foreign();
+  const std::optional<Decision> decision = prepare(situation);
+  if (!decision) {
+    return status_;
+  }
+  const Api& api = library_->api;
   status_ = {};
   if (!decision->warning.empty()) {
     status_.warnings.push_back(decision->warning);
@@ -166,7 +186,8 @@ Status CuptiTimeline::start(const Situation& situation) {
     if (subscriber_ != nullptr) {
       api.unsubscribe(std::exchange(subscriber_, nullptr));
     }
-    return refuse(Reason::kCallFailed, std::move(failure));
+    status_ = {Reason::kCallFailed, std::move(failure), {}};
+    return status_;
   }
   begin_reading();
   running_ = true;
@@ -370,6 +391,11 @@ Losses CuptiTimeline::losses() const {
 std::string CuptiTimeline::library_path() const {
   const std::lock_guard lock(control_);
   return library_ ? library_->path : std::string();
+}
+
+std::uint32_t CuptiTimeline::library_version() const {
+  const std::lock_guard lock(control_);
+  return version_;
 }
 
 }  // namespace headscope::timeline::cupti

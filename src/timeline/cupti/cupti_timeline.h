@@ -38,6 +38,8 @@ struct Losses {
 class CuptiTimeline final : public DeviceTimeline {
  public:
   Status start(const Situation& situation) override;
+  /// Whether a start would come so far as to trace. Loads libcupti and asks who uses it; traces nothing.
+  Status probe(Situation situation);
   [[nodiscard]] Status status() const override;
   [[nodiscard]] std::uint64_t open_op() noexcept override { return marker_.open(); }
   void close_op(std::uint64_t id) noexcept override { marker_.close(id); }
@@ -51,6 +53,8 @@ class CuptiTimeline final : public DeviceTimeline {
   [[nodiscard]] Losses losses() const;
   /// The file of libcupti; empty before the first start that came so far.
   [[nodiscard]] std::string library_path() const;
+  /// What cuptiGetVersion said; 0 before.
+  [[nodiscard]] std::uint32_t library_version() const;
   [[nodiscard]] std::uint64_t buffer_bytes() const { return pool_.allocated_bytes(); }
 
   [[nodiscard]] bool forked() const noexcept { return forked_.load(std::memory_order_relaxed); }
@@ -67,7 +71,7 @@ class CuptiTimeline final : public DeviceTimeline {
   };
 
   bool running() const noexcept { return running_; }
-  Status refuse(Reason reason, std::string text);
+  std::optional<Decision> prepare(const Situation& situation);
   std::string load(const Situation& situation, int driver_major);
   std::optional<Decision> claim(const Situation& situation, Status& refusal);
   std::string begin_tracing();
@@ -82,7 +86,8 @@ class CuptiTimeline final : public DeviceTimeline {
 
   mutable std::mutex control_;
   bool running_ = false;
-  Status status_{Reason::kNotStarted, "the device clock was not started", {}};
+  inline static const Status kNeverStarted{Reason::kNotStarted, "the device clock was not started", {}};
+  Status status_ = kNeverStarted;
   Losses losses_;
   std::uint64_t foreign_before_ = 0;  ///< foreign buffers of earlier sessions
   PoolLimits limits_;
