@@ -11,6 +11,7 @@
 namespace headscope {
 namespace {
 
+std::atomic<session::Collector*> g_collector{nullptr};
 std::atomic<DeviceClock*> g_clock{nullptr};
 
 }  // namespace
@@ -19,10 +20,13 @@ session::Collector& the_collector() {
   static session::Collector& instance = []() -> session::Collector& {
     auto* made = new session::Collector;
     capture::torch::install_hooks(*made);
+    g_collector = made;
     return *made;
   }();
   return instance;
 }
+
+session::Collector* collector_if_made() noexcept { return g_collector.load(); }
 
 /// A thread of the parent may hold the lock while another one forks.
 struct DeviceClockForkHandlers {

@@ -9,6 +9,9 @@ namespace headscope {
 /// The collector, with the hooks that feed it. Throws Error where the hooks cannot be installed.
 session::Collector& the_collector();
 
+/// nullptr where no profiler was made so far.
+session::Collector* collector_if_made() noexcept;
+
 /// The device clock, over CUPTI. The first call makes it.
 DeviceClock& the_device_clock();
 /// nullptr where no profiler asked for it so far.

@@ -1,11 +1,16 @@
 #include "headscope/torch_profiler.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "capture/layers.h"
+#include "capture/torch/hooks.h"
 #include "capture/torch/scope_memory.h"
+#include "model/work.h"
 #include "process.h"
 #include "timeline/cupti/name_table.h"
+#include "timeline/host_clock.h"
 
 namespace headscope {
 namespace {
@@ -49,6 +54,28 @@ records::DeviceActivity activity_of(const std::vector<TorchProfilerEvent>& event
   return activity;
 }
 
+TorchProfilerCall track_of(const session::LoggedCall& logged, std::int64_t lead_ns) {
+  const records::AttentionCall& call = logged.call;
+  const records::CostedCall costed = model::cost(call, 1);
+  TorchProfilerCall track;
+  if (const auto* layer = call.layer.label == 0 ? nullptr : capture::layer_info(call.layer.label)) {
+    track.layer = layer->name;
+  }
+  track.variant = call.op->variant;
+  track.direction = to_string(call.direction);
+  track.thread = logged.thread;
+  track.start_ns = call.start_ns + lead_ns;
+  track.end_ns = call.end_ns + lead_ns;
+  track.batch = call.geometry.batch;
+  track.heads = call.geometry.heads;
+  track.q_len = call.geometry.q_len;
+  track.kv_len = call.geometry.kv_len;
+  track.head_dim = call.geometry.head_dim;
+  track.flops = costed.flops;
+  track.bytes = costed.bytes;
+  return track;
+}
+
 }  // namespace
 
 void follow_torch_profiler() noexcept { DeviceClock::follow_torch_profiler(); }
@@ -56,6 +83,10 @@ void follow_torch_profiler() noexcept { DeviceClock::follow_torch_profiler(); }
 void torch_profiler_starts() noexcept {
   capture::torch::leave_memory_reports();
   DeviceClock::note_torch_profiler();
+  if (session::Collector* collector = collector_if_made()) {
+    capture::torch::flush_this_thread();
+    collector->begin_log();
+  }
   if (DeviceClock* clock = device_clock_if_made()) {
     clock->hand_over();
   }
@@ -66,16 +97,25 @@ bool torch_profiler_is_awaited() noexcept {
   return clock != nullptr && clock->handed_over();
 }
 
-void torch_profiler_ended(const std::vector<TorchProfilerEvent>& events) noexcept {
-  DeviceClock* clock = device_clock_if_made();
-  if (clock == nullptr) {
-    return;
+std::vector<TorchProfilerCall> torch_profiler_ended(const std::vector<TorchProfilerEvent>& events) {
+  std::vector<session::LoggedCall> logged;
+  if (session::Collector* collector = collector_if_made()) {
+    capture::torch::flush_this_thread();
+    logged = collector->end_log();
   }
-  try {
-    clock->take_back(activity_of(events));
-  } catch (...) {
-    clock->take_back({});  // out of memory: the calls have no times
+  if (DeviceClock* clock = device_clock_if_made()) {
+    try {
+      clock->take_back(activity_of(events));
+    } catch (...) {
+      clock->take_back({});  // out of memory: the calls have no times
+    }
   }
+  std::vector<TorchProfilerCall> calls;
+  calls.reserve(logged.size());
+  const std::int64_t lead_ns = timeline::read_host_clocks().lead_ns;
+  std::ranges::transform(logged, std::back_inserter(calls),
+                         [lead_ns](const session::LoggedCall& call) { return track_of(call, lead_ns); });
+  return calls;
 }
 
 }  // namespace headscope

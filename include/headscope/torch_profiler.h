@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,23 @@ struct TorchProfilerEvent {
   std::int64_t end_ns = 0;
 };
 
+/// An attention call made while torch's profiler ran, for a track of its own in the exported trace.
+struct TorchProfilerCall {
+  std::string layer;      ///< empty: it has no name
+  std::string variant;    ///< "sdpa_flash"
+  std::string direction;  ///< "forward", "backward", "recompute"
+  std::uint32_t thread = 0;
+  std::int64_t start_ns = 0;  ///< of its op on the host, since 1970, UTC
+  std::int64_t end_ns = 0;
+  std::int64_t batch = 0;
+  std::int64_t heads = 0;
+  std::int64_t q_len = 0;
+  std::int64_t kv_len = 0;
+  std::int64_t head_dim = 0;
+  std::optional<std::uint64_t> flops;
+  std::optional<std::uint64_t> bytes;
+};
+
 /// The program promises to call the functions below whenever a profiler of torch starts and ends. Without this promise
 /// a profiler with the device clock that starts beside a running profiler of torch goes without.
 HEADSCOPE_EXPORT void follow_torch_profiler() noexcept;
@@ -42,7 +60,8 @@ HEADSCOPE_EXPORT void torch_profiler_starts() noexcept;
 /// Calls wait for what torch's profiler records: torch_profiler_ended() needs its events.
 HEADSCOPE_EXPORT bool torch_profiler_is_awaited() noexcept;
 
-/// After it ended. Times the calls made meanwhile by `events`, and takes CUPTI back.
-HEADSCOPE_EXPORT void torch_profiler_ended(const std::vector<TorchProfilerEvent>& events) noexcept;
+/// After it ended. Times the calls made meanwhile by `events`, and takes CUPTI back. Returns those calls, of the
+/// profilers of headscope that ran, the first 65,536 of them. Throws std::bad_alloc.
+HEADSCOPE_EXPORT std::vector<TorchProfilerCall> torch_profiler_ended(const std::vector<TorchProfilerEvent>& events);
 
 }  // namespace headscope

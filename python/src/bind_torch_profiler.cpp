@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bindings.h"
@@ -23,14 +24,38 @@ constexpr std::array<Choice<TorchProfilerEvent::Kind>, 4> kKinds = {{
     {"memset", TorchProfilerEvent::Kind::kMemset},
 }};
 
-void ended(const std::vector<Event>& given) {
+py::object text_or_none(const std::string& text) { return text.empty() ? py::object(py::none()) : py::str(text); }
+
+py::list ended(const std::vector<Event>& given) {
   std::vector<TorchProfilerEvent> events;
   events.reserve(given.size());
   for (const auto& [kind, name, correlation, thread, device, stream, start_ns, end_ns] : given) {
     events.push_back({to_choice("kind", kind, kKinds), name, correlation, thread, device, stream, start_ns, end_ns});
   }
-  const py::gil_scoped_release release;
-  torch_profiler_ended(events);
+  std::vector<TorchProfilerCall> calls;
+  {
+    const py::gil_scoped_release release;
+    calls = torch_profiler_ended(events);
+  }
+  py::list result;
+  for (const TorchProfilerCall& call : calls) {
+    py::dict entry;
+    entry["layer"] = text_or_none(call.layer);
+    entry["variant"] = call.variant;
+    entry["direction"] = call.direction;
+    entry["thread"] = call.thread;
+    entry["start_ns"] = call.start_ns;
+    entry["end_ns"] = call.end_ns;
+    entry["batch"] = call.batch;
+    entry["heads"] = call.heads;
+    entry["q_len"] = call.q_len;
+    entry["kv_len"] = call.kv_len;
+    entry["head_dim"] = call.head_dim;
+    entry["flops"] = call.flops;
+    entry["bytes"] = call.bytes;
+    result.append(std::move(entry));
+  }
+  return result;
 }
 
 }  // namespace

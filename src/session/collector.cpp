@@ -132,7 +132,11 @@ void Collector::drain(ThreadRing& ring) noexcept {
     const Partial* partial = ring.partials[slot].get();
     by_device |= partial != nullptr && partial->session->device_clock ? 1U << slot : 0;
   }
+  const bool logs = log_.on();
   ring.calls.drain([&](records::AttentionCall&& call) noexcept {
+    if (logs) {
+      keep_in_log(ring, call);
+    }
     const std::uint32_t waiting = call.sessions & by_device;
     // Profilers that did not ask for the device clock see the call as the host saw it.
     call.sessions &= ~by_device;
@@ -169,6 +173,14 @@ void Collector::fold(ThreadRing& ring, const records::AttentionCall& call) noexc
     } catch (...) {
       counters_.hook_error();  // out of memory for another row
     }
+  }
+}
+
+void Collector::keep_in_log(const ThreadRing& ring, const records::AttentionCall& call) noexcept {
+  try {
+    log_.add(call, ring.thread());
+  } catch (...) {
+    counters_.hook_error();  // out of memory
   }
 }
 

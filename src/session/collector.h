@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "records/call_sink.h"
+#include "session/call_log.h"
 #include "session/counters.h"
 #include "session/ring_registry.h"
 #include "session/session.h"
@@ -80,6 +81,11 @@ class Collector final : public records::CallSink {
   void when_many_pending(void (*settle)()) noexcept { settle_ = settle; }
   static constexpr std::size_t kMostPending = 4096;
 
+  /// Keeps the calls from here on one by one, whichever profilers see them.
+  void begin_log() noexcept;
+  /// Folds all rings, and moves out the calls that were kept.
+  [[nodiscard]] std::vector<LoggedCall> end_log() noexcept;
+
   /// Rings made so far, for tests of the bound.
   [[nodiscard]] std::size_t rings();
 
@@ -94,6 +100,7 @@ class Collector final : public records::CallSink {
   // The caller holds the ring's drain flag.
   void drain(ThreadRing& ring) noexcept;
   void fold(ThreadRing& ring, const records::AttentionCall& call) noexcept;
+  void keep_in_log(const ThreadRing& ring, const records::AttentionCall& call) noexcept;
   void keep_pending(ThreadRing& ring, records::AttentionCall&& call) noexcept;
   void fold_untimed(ThreadRing& ring, records::AttentionCall&& call) noexcept;
   // The slot's session ends: its waiting calls are folded without times.
@@ -118,6 +125,7 @@ class Collector final : public records::CallSink {
   std::atomic<std::int64_t> mask_budget_{0};
   std::atomic<std::size_t> pending_{0};
   std::atomic<void (*)()> settle_{nullptr};
+  CallLog log_;
   LiveCounters counters_;
 };
 

@@ -197,6 +197,18 @@ std::vector<PendingCall> Collector::take_pending() {
   return taken;
 }
 
+void Collector::begin_log() noexcept {
+  const std::lock_guard lock(control_);
+  visit_drained([](ThreadRing&) {});  // what was made before is no part of it
+  log_.begin();
+}
+
+std::vector<LoggedCall> Collector::end_log() noexcept {
+  const std::lock_guard lock(control_);
+  visit_drained([](ThreadRing&) {});
+  return log_.end();
+}
+
 PendingCall Collector::pending_of(records::AttentionCall&& call) noexcept {
   const std::lock_guard lock(control_);
   PendingCall pending;

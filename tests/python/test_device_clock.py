@@ -153,6 +153,28 @@ def test_events_of_a_device_that_torch_profiler_recorded_time_the_calls(run_on_f
     """)
 
 
+def test_results_that_cannot_be_read_break_nothing(run_on_fake_device):
+    run_on_fake_device("""
+        import warnings
+        from headscope.integrations import torch_profiler
+
+        class Results:
+            def events(self):
+                raise RuntimeError("torn")
+
+        results = Results()
+        with AttentionProfiler(device_timing="cupti", keep_calls=9) as prof:
+            torch_profiler.core.torch_profiler_starts()
+            attend()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                assert torch_profiler._Ending(lambda: results)() is results
+            attend()
+        assert "torn" in str(caught[0].message)
+        assert each_time(prof.get_stats()) == [None, 1000]
+    """)
+
+
 def test_an_installed_cupti_is_found_beside_torch(run_on_fake_device, run_python, monkeypatch, tmp_path):
     packages = tmp_path / "site-packages"
     (packages / "nvidia/cu13/lib").mkdir(parents=True)
