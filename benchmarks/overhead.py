@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import subprocess
 import sys
 import time
@@ -21,11 +22,25 @@ import torch
 from rounds import Samples, interleave, table
 from worker import watching
 
-GOALS_NS = {"idle": 400, "memory off": 800, "memory calls": 1200}
+GOALS_NS = {"idle": 400, "memory off": 800, "memory calls": 1200, "device clock": 1000}
 #: Rounds between two runs of torch.profiler, whose stop takes long.
 SELDOM = 4
 #: Processes of each kind, one after the other: where a process has its code and data shifts a call by 0.2 µs.
 PROCESSES = 5
+
+
+#: A libcupti and a driver without a device (tests/support/fake_cupti), for the variant "device clock".
+FAKES = os.environ.get("HEADSCOPE_FAKE_CUPTI_DIR")
+
+
+def environment() -> dict[str, str]:
+    if not FAKES:
+        return dict(os.environ)
+    return {
+        **os.environ,
+        "HEADSCOPE_CUPTI_LIBRARY": f"{FAKES}/libheadscope_fake_cupti.so",
+        "HEADSCOPE_CUDA_DRIVER_LIBRARY": f"{FAKES}/libheadscope_fake_cuda.so",
+    }
 
 
 class Worker:
@@ -35,6 +50,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env=environment(),
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -110,6 +126,8 @@ def extras(op: str, workers: dict[str, Worker], rounds: int) -> Samples:
         "memory calls": measure("headscope", "memory calls"),
         "torch.profiler": measure("bare", "torch.profiler"),
     }
+    if FAKES:
+        variants["device clock"] = measure("headscope", "device clock")
     return interleave(variants, rounds, {"torch.profiler": SELDOM})
 
 

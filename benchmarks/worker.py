@@ -76,6 +76,8 @@ def watching(variant: str, model: nn.Module | None) -> contextlib.AbstractContex
         return FlopCounterMode(display=False)
     from headscope import AttentionProfiler
 
+    if variant == "device clock":
+        return AttentionProfiler(model, memory="off", device_timing="cupti")
     if variant == "memory off":
         return AttentionProfiler(model, memory="off")
     return AttentionProfiler(model)
@@ -83,7 +85,7 @@ def watching(variant: str, model: nn.Module | None) -> contextlib.AbstractContex
 
 def label(variant: str) -> contextlib.AbstractContextManager[Any]:
     """One layer for all calls, as in a model whose layers are known; calls without a name make up to 512 rows."""
-    if not variant.startswith("memory"):
+    if not variant.startswith(("memory", "device")):
         return contextlib.nullcontext()
     import headscope
 
