@@ -18,6 +18,15 @@ constexpr const char* kAskedTooEarly =
     "figures were asked for while torch.profiler had CUPTI: calls made until then have no time. Ask after it ended, "
     "or read its exported trace with read_trace";
 
+constexpr records::DeviceType kWithEvents = records::DeviceType::kCuda;
+
+/// Events know of no kernels, nor of what ran between the ops of a chain.
+void keep_time_only(records::AttentionCall& call) {
+  call.time_source = TimeSource::kEvents;
+  call.glue_ns = call.other_ns = -1;
+  call.device_work.reset();
+}
+
 void to_monotonic(records::DeviceActivity& activity, const timeline::RealtimeToMonotonic& convert) {
   const auto shift = [&convert](std::int64_t& start_ns, std::int64_t& end_ns) {
     const std::int64_t duration = end_ns - start_ns;
@@ -70,19 +79,39 @@ void DeviceClock::begin_log() {
   source_ = Source::kTorchProfiler;
 }
 
-timeline::Status DeviceClock::join() {
+void DeviceClock::begin_events() {
+  events_.begin();
+  capture::torch::observe_ops(events_);
+  source_ = Source::kEvents;
+  by_events_ = true;
+}
+
+timeline::Status DeviceClock::join(Want want) {
   const std::lock_guard lock(mutex_);
-  if (users_ == 0) {
-    problem_.clear();
-    if (follows_torch_profiler_ && capture::torch::torch_profiler_runs()) {
-      begin_log();
-    }
-  }
   timeline::Status status;
-  if (source_ == Source::kTorchProfiler) {
-    status.reason = timeline::Reason::kNone;
+  status.reason = timeline::Reason::kNone;
+  if (users_ > 0) {
+    ++users_;
+    return status;
+  }
+  problem_.clear();
+  by_events_ = false;
+  const bool has_events = capture::torch::DeviceEvents::available();
+  if (want == Want::kEvents) {
+    if (has_events) {
+      begin_events();
+    } else {
+      status = {timeline::Reason::kNoDevice, "this torch sees no CUDA device whose events could time calls", {}};
+    }
+  } else if (follows_torch_profiler_ && capture::torch::torch_profiler_runs()) {
+    begin_log();
   } else {
     status = start_timeline();
+    if (!status.enabled() && has_events) {
+      problem_ = "CUDA events around each op instead of kernel records: " + status.text;
+      status = {timeline::Reason::kNone, "", {}};
+      begin_events();
+    }
   }
   users_ += status.enabled() ? 1 : 0;
   return status;
@@ -94,6 +123,12 @@ void DeviceClock::leave() noexcept {
     return;
   }
   try {
+    if (source_ == Source::kEvents) {
+      join_.add(events_.take());
+      take_pending();
+      fold_settled(true);
+    }
+    events_.end();
     log_.end();
     capture::torch::observe_ops(timeline_);
     end_timeline();
@@ -104,7 +139,7 @@ void DeviceClock::leave() noexcept {
 
 void DeviceClock::hand_over() noexcept {
   const std::lock_guard lock(mutex_);
-  if (users_ == 0 || source_ == Source::kTorchProfiler) {
+  if (users_ == 0 || source_ == Source::kTorchProfiler || source_ == Source::kEvents) {
     return;
   }
   try {
@@ -163,8 +198,12 @@ void DeviceClock::settle(Wait wait) noexcept {
     if (wait == Wait::kYes) {
       capture::torch::wait_for_devices(devices());
     }
-    timeline_.flush();
-    join_.add(timeline_.take());
+    if (source_ == Source::kEvents) {
+      join_.add(events_.take());
+    } else {
+      timeline_.flush();
+      join_.add(timeline_.take());
+    }
     fold_settled(wait == Wait::kYes);
     // Calls of a device whose records never come must not pile up.
     if (waiting_.size() >= 2 * session::Collector::kMostPending) {
@@ -181,6 +220,14 @@ void DeviceClock::take_pending() {
 }
 
 void DeviceClock::fold_settled(bool all) {
+  std::vector<session::PendingCall> ready;
+  if (by_events_) {
+    // An event on the CPU would be a reading of the host's clock.
+    const auto on_host = std::ranges::stable_partition(
+        waiting_, [](const session::PendingCall& pending) { return pending.call.device.type == kWithEvents; });
+    std::ranges::move(on_host, std::back_inserter(ready));
+    waiting_.erase(on_host.begin(), on_host.end());
+  }
   std::vector<records::AttentionCall*> calls;
   calls.reserve(waiting_.size());
   std::ranges::transform(waiting_, std::back_inserter(calls),
@@ -188,12 +235,14 @@ void DeviceClock::fold_settled(bool all) {
   using Settled = correlate::LiveJoin::Settled;
   const std::vector<Settled> settled = join_.settle(calls, all);
 
-  std::vector<session::PendingCall> ready;
   std::vector<session::PendingCall> rest;
   for (std::size_t i = 0; i < waiting_.size(); ++i) {
     if (settled[i] == Settled::kCaptured) {
       captured_by_.push_back(waiting_[i].thread);
     } else {
+      if (by_events_ && settled[i] == Settled::kYes) {
+        keep_time_only(waiting_[i].call);
+      }
       (settled[i] == Settled::kYes ? ready : rest).push_back(std::move(waiting_[i]));
     }
   }
@@ -215,6 +264,11 @@ std::vector<records::Device> DeviceClock::devices() const {
     }
   }
   return devices;
+}
+
+std::string_view DeviceClock::mode() {
+  const std::lock_guard lock(mutex_);
+  return by_events_ ? "events" : "cupti";
 }
 
 DeviceClock::Counts DeviceClock::counts() {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "capture/torch/device_events.h"
 #include "capture/torch/op_log.h"
 #include "correlate/live_join.h"
 #include "session/collector.h"
@@ -17,8 +19,8 @@ namespace headscope {
 /// The device clock of the process and the calls that wait for it, for all running profilers that want it.
 /// Order of locks: this one's, then the collector's.
 ///
-/// torch.profiler comes first: where it starts, the clock ends, and what torch.profiler recorded times the calls made
-/// meanwhile.
+/// torch.profiler comes first: where it starts, CUPTI is given up, and what torch.profiler recorded times the calls
+/// made meanwhile. Where CUPTI is not to be had, CUDA events time the calls.
 class DeviceClock {
  public:
   /// `timeline` and `collector` outlive it.
@@ -27,8 +29,9 @@ class DeviceClock {
   DeviceClock& operator=(const DeviceClock&) = delete;
   ~DeviceClock() = default;
 
-  /// One more profiler wants the clock; it counts only where the clock then runs.
-  timeline::Status join();
+  enum class Want : std::uint8_t { kKernels, kEvents };
+  /// One more profiler wants the clock; it counts only where the clock then runs. One that runs stays as it is.
+  timeline::Status join(Want want);
   /// One less. The last one ends the clock.
   void leave() noexcept;
 
@@ -58,6 +61,8 @@ class DeviceClock {
   };
   /// Of the whole process so far.
   [[nodiscard]] Counts counts();
+  /// "cupti" or "events".
+  [[nodiscard]] std::string_view mode();
   /// What is missing or may be wrong although the clock runs, or ran; one text.
   [[nodiscard]] std::string warnings();
 
@@ -67,12 +72,14 @@ class DeviceClock {
   enum class Source : std::uint8_t {
     kNone,
     kTimeline,
+    kEvents,
     kTorchProfiler,  ///< which runs, and has CUPTI
   };
 
   timeline::Status start_timeline();
   void end_timeline();
   void begin_log();
+  void begin_events();
   void take_pending();
   void fold_settled(bool all);
   [[nodiscard]] std::vector<records::Device> devices() const;
@@ -90,6 +97,8 @@ class DeviceClock {
   Source source_ = Source::kNone;
   std::string problem_;  ///< why there are no times for a while
 
+  bool by_events_ = false;  ///< the source, or the last one
+  capture::torch::DeviceEvents events_;
   capture::torch::OpLog log_;
   timeline::HostClockPoint log_begin_;
 };

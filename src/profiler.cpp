@@ -108,12 +108,19 @@ class AttentionProfiler::Impl {
     stop_device_clock();
   }
 
+  [[nodiscard]] bool wants_device_clock() const noexcept {
+    const DeviceTiming wanted = session.options.device_timing;
+    return wanted == DeviceTiming::kCupti || wanted == DeviceTiming::kEvents;
+  }
+
   void start_device_clock() {
-    if (session.options.device_timing != DeviceTiming::kCupti || collector.running(session)) {
+    if (!wants_device_clock() || collector.running(session)) {
       return;
     }
     DeviceClock& clock = the_device_clock();
-    const timeline::Status status = clock.join();
+    const timeline::Status status =
+        clock.join(session.options.device_timing == DeviceTiming::kEvents ? DeviceClock::Want::kEvents
+                                                                          : DeviceClock::Want::kKernels);
     session.device_clock = status.enabled();
     device_clock_problem = status.text;
     counts_before = clock.counts();
@@ -133,7 +140,7 @@ class AttentionProfiler::Impl {
   }
 
   void describe_clock(Diagnostics& diagnostics) {
-    if (session.options.device_timing != DeviceTiming::kCupti) {
+    if (!wants_device_clock()) {
       diagnostics.device_timing_mode = "host";
       diagnostics.device_timing_reason = "the host's clock around each op; device_timing \"cupti\" asks the device";
       return;
@@ -146,8 +153,10 @@ class AttentionProfiler::Impl {
     DeviceClock& clock = the_device_clock();
     const DeviceClock::Counts counts = clock.counts();
     const std::string warnings = clock.warnings();
-    diagnostics.device_timing_mode = "cupti";
-    diagnostics.device_timing_reason = warnings.empty() ? "kernel records of CUPTI" : warnings;
+    diagnostics.device_timing_mode = clock.mode();
+    const bool by_events = diagnostics.device_timing_mode == "events";
+    diagnostics.device_timing_reason =
+        !warnings.empty() ? warnings : (by_events ? "CUDA events around each op" : "kernel records of CUPTI");
     diagnostics.kernels_unmatched = counts.unmatched - counts_before.unmatched;
     diagnostics.records_dropped = counts.dropped - counts_before.dropped;
     diagnostics.calls_captured = counts.captured - counts_before.captured;

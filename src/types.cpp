@@ -54,6 +54,8 @@ std::string_view to_string(TimeSource source) noexcept {
       return "host";
     case TimeSource::kDevice:
       return "device";
+    case TimeSource::kEvents:
+      return "events";
   }
   return "unknown";
 }

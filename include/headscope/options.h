@@ -29,6 +29,9 @@ enum class DeviceTiming : std::uint8_t {
   /// with kHost and Diagnostics says why. Every op is timed by its kernels, so that one on the CPU has no time.
   /// get_stats() and stop() wait for the devices: not while a CUDA graph is captured, which waiting would break.
   kCupti,
+  /// Each op by an event before it on its stream and one after it. Also what kCupti does where CUPTI is not to be had.
+  /// Waits as kCupti does. Tells no kernels and no glue; what is captured into CUDA graphs has no time.
+  kEvents,
   kHost,  ///< the host's monotonic clock around the op
 };
 

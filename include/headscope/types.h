@@ -38,8 +38,12 @@ enum class Phase : std::uint8_t {
   kMixed,  ///< a varlen batch that holds several of the others
 };
 
-/// Whether a time was read on the device or is the op's wall time on the host.
-enum class TimeSource : std::uint8_t { kHost, kDevice };
+/// Which clock a time is of.
+enum class TimeSource : std::uint8_t {
+  kHost,    ///< the op's wall time on the host
+  kDevice,  ///< the kernels' own times
+  kEvents,  ///< between an event before the op on its stream and one after it: gaps between its kernels count too
+};
 
 /// The words used in reports: "measured", "backward", "chunked_prefill", "host".
 HEADSCOPE_EXPORT std::string_view to_string(Provenance provenance) noexcept;

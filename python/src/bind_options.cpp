@@ -13,9 +13,9 @@ constexpr std::array kMemory{Choice<Memory>{"calls", Memory::kCalls}, Choice<Mem
                              Choice<Memory>{"scope", Memory::kScope}};
 constexpr std::array kEager{Choice<Eager>{"basic", Eager::kBasic}, Choice<Eager>{"off", Eager::kOff},
                             Choice<Eager>{"detail", Eager::kDetail}};
-constexpr std::array kDeviceTiming{Choice<DeviceTiming>{"auto", DeviceTiming::kAuto},
-                                   Choice<DeviceTiming>{"cupti", DeviceTiming::kCupti},
-                                   Choice<DeviceTiming>{"host", DeviceTiming::kHost}};
+constexpr std::array kDeviceTiming{
+    Choice<DeviceTiming>{"auto", DeviceTiming::kAuto}, Choice<DeviceTiming>{"cupti", DeviceTiming::kCupti},
+    Choice<DeviceTiming>{"events", DeviceTiming::kEvents}, Choice<DeviceTiming>{"host", DeviceTiming::kHost}};
 constexpr std::array kThreads{Choice<Threads>{"all", Threads::kAll}, Choice<Threads>{"current", Threads::kCurrent}};
 
 }  // namespace

@@ -85,6 +85,8 @@ std::string_view word(DeviceTiming timing) {
       return "auto";
     case DeviceTiming::kCupti:
       return "cupti";
+    case DeviceTiming::kEvents:
+      return "events";
     case DeviceTiming::kHost:
       return "host";
   }

@@ -56,7 +56,7 @@ class DeviceClock : public ::testing::Test {
 
   /// Launches inside an op of its own, and gives its id.
   static std::uint64_t launch_in_op(const FakeLaunch& what = {}) {
-    const std::uint64_t op = clock().open_op();
+    const std::uint64_t op = clock().open_op({});
     fake_cupti_launch(&what);
     clock().close_op(op);
     return op;

@@ -28,7 +28,7 @@ TEST_F(DeviceClock, InAForkedChildItIsInertForGood) {
   launch_in_op();
   const std::uint64_t calls = fake_cupti_state().calls;
   EXPECT_TRUE(holds_in_child([&] {
-    const bool inert = clock().open_op() == 0 && clock().take().spans.empty();
+    const bool inert = clock().open_op({}) == 0 && clock().take().spans.empty();
     clock().close_op(1);
     clock().flush();
     clock().stop();
@@ -64,7 +64,7 @@ TEST_F(DeviceClock, AForkWhileBuffersAreReadIsSound) {
     EXPECT_TRUE(holds_in_child([] {
       clock().flush();
       clock().stop();
-      return clock().open_op() == 0 && start().reason == Reason::kForked;
+      return clock().open_op({}) == 0 && start().reason == Reason::kForked;
     }));
   }
   done = true;

@@ -34,7 +34,7 @@ std::vector<std::uint64_t> captured_ops(const records::DeviceActivity& activity)
 std::array<std::uint64_t, 2> capture(DeviceTimeline& clock, std::uint64_t graph) {
   std::array<std::uint64_t, 2> ops{};
   for (std::size_t i = 0; i < ops.size(); ++i) {
-    ops[i] = clock.open_op();
+    ops[i] = clock.open_op({});
     fake_cupti_capture_node(node(graph, i + 1));
     clock.close_op(ops[i]);
   }
@@ -62,7 +62,7 @@ TEST_F(DeviceClock, ReplayedKernelsHaveTheOpThatCapturedThem) {
 TEST_F(DeviceClock, OneLaunchServesAllKernelsOfAGraph) {
   start(with_graphs());
   capture(clock(), 200);
-  const std::uint64_t launching = clock().open_op();
+  const std::uint64_t launching = clock().open_op({});
   const std::uint32_t correlation = replay(200);
   clock().close_op(launching);
   const records::DeviceActivity activity = stop_and_take();
@@ -146,7 +146,7 @@ TEST_F(DeviceClock, CaptureOnTwoThreadsKeepsOpsApart) {
 
 TEST_F(DeviceClock, NodesCapturedBetweenOpsKnowTheOneBefore) {
   start(with_graphs());
-  const std::uint64_t op = clock().open_op();
+  const std::uint64_t op = clock().open_op({});
   clock().close_op(op);
   fake_cupti_capture_node(node(800, 1));
   const std::uint64_t original = node(800, 1);

@@ -29,9 +29,9 @@ TEST_F(DeviceClock, KernelOutsideAnyOpHasNone) {
 
 TEST_F(DeviceClock, KernelBelongsToTheInnermostOp) {
   start();
-  const std::uint64_t outer = clock().open_op();
+  const std::uint64_t outer = clock().open_op({});
   launch();
-  const std::uint64_t inner = clock().open_op();
+  const std::uint64_t inner = clock().open_op({});
   launch();
   clock().close_op(inner);
   launch();
@@ -111,7 +111,7 @@ TEST_F(DeviceClock, NothingIsTracedAfterStop) {
   clock().stop();
   launch();
   EXPECT_EQ(fake_cupti_state().enabled_kinds, 0U);
-  EXPECT_EQ(clock().open_op(), 0U);
+  EXPECT_EQ(clock().open_op({}), 0U);
   EXPECT_THAT(clock().take().spans, SizeIs(0));
 }
 

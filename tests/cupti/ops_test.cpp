@@ -24,9 +24,9 @@ TEST_F(DeviceClock, OpsOfFourThreadsDoNotMix) {
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
         for (int i = 0; i < kOps; ++i) {
-          const std::uint64_t outer = clock().open_op();
+          const std::uint64_t outer = clock().open_op({});
           expected[thread][launch()] = outer;
-          const std::uint64_t inner = clock().open_op();
+          const std::uint64_t inner = clock().open_op({});
           expected[thread][launch()] = inner;
           clock().close_op(inner);
           clock().close_op(outer);
@@ -63,7 +63,7 @@ TEST_F(DeviceClock, IdsGrowOverSessionsAndAreNeverZero) {
   for (int session = 0; session < 3; ++session) {
     start();
     for (int i = 0; i < 3; ++i) {
-      const std::uint64_t op = clock().open_op();
+      const std::uint64_t op = clock().open_op({});
       EXPECT_GT(op, last);
       last = op;
       clock().close_op(op);
@@ -74,8 +74,8 @@ TEST_F(DeviceClock, IdsGrowOverSessionsAndAreNeverZero) {
 
 TEST_F(DeviceClock, OpenAndCloseLeaveCuptisStackEmpty) {
   start();
-  const std::uint64_t outer = clock().open_op();
-  const std::uint64_t inner = clock().open_op();
+  const std::uint64_t outer = clock().open_op({});
+  const std::uint64_t inner = clock().open_op({});
   EXPECT_EQ(fake_cupti_stack_depth(kCustom2), 2U);
   clock().close_op(inner);
   clock().close_op(outer);
@@ -84,16 +84,16 @@ TEST_F(DeviceClock, OpenAndCloseLeaveCuptisStackEmpty) {
 
 TEST_F(DeviceClock, ClosingAnOuterOpEndsThoseLeftOpenInside) {
   start();
-  const std::uint64_t outer = clock().open_op();
-  static_cast<void>(clock().open_op());
+  const std::uint64_t outer = clock().open_op({});
+  static_cast<void>(clock().open_op({}));
   clock().close_op(outer);
   EXPECT_EQ(fake_cupti_stack_depth(kCustom2), 0U);
 }
 
 TEST_F(DeviceClock, ClosingAnOpTwicePopsOnce) {
   start();
-  const std::uint64_t outer = clock().open_op();
-  const std::uint64_t inner = clock().open_op();
+  const std::uint64_t outer = clock().open_op({});
+  const std::uint64_t inner = clock().open_op({});
   clock().close_op(inner);
   clock().close_op(inner);
   clock().close_op(0);
@@ -104,8 +104,8 @@ TEST_F(DeviceClock, ClosingAnOpTwicePopsOnce) {
 TEST_F(DeviceClock, AnOpOfAnotherThreadIsNotClosedHere) {
   start();
   std::uint64_t theirs = 0;
-  std::thread([&] { theirs = clock().open_op(); }).join();
-  const std::uint64_t own = clock().open_op();
+  std::thread([&] { theirs = clock().open_op({}); }).join();
+  const std::uint64_t own = clock().open_op({});
   clock().close_op(theirs);
   EXPECT_EQ(fake_cupti_stack_depth(kCustom2), 1U);
   clock().close_op(own);
@@ -113,11 +113,11 @@ TEST_F(DeviceClock, AnOpOfAnotherThreadIsNotClosedHere) {
 
 TEST_F(DeviceClock, AScopeOfAnEarlierSessionPopsNothingInALaterOne) {
   start();
-  const std::uint64_t old = clock().open_op();
+  const std::uint64_t old = clock().open_op({});
   clock().stop();
   static_cast<void>(clock().take());
   start();
-  const std::uint64_t own = clock().open_op();
+  const std::uint64_t own = clock().open_op({});
   clock().close_op(old);
   const std::uint32_t inside = launch();
   clock().close_op(own);
@@ -126,18 +126,18 @@ TEST_F(DeviceClock, AScopeOfAnEarlierSessionPopsNothingInALaterOne) {
 
 TEST_F(DeviceClock, IdsLeftByAnEarlierSessionAreDrainedAtAThreadsFirstOp) {
   start();
-  static_cast<void>(clock().open_op());
-  static_cast<void>(clock().open_op());
+  static_cast<void>(clock().open_op({}));
+  static_cast<void>(clock().open_op({}));
   clock().stop();
   start();
-  const std::uint64_t op = clock().open_op();
+  const std::uint64_t op = clock().open_op({});
   EXPECT_EQ(fake_cupti_stack_depth(kCustom2), 1U);
   clock().close_op(op);
 }
 
 TEST_F(DeviceClock, IdsLeftByAnEarlierSessionAreNoOpsOfThisOne) {
   start();
-  static_cast<void>(clock().open_op());
+  static_cast<void>(clock().open_op({}));
   clock().stop();
   static_cast<void>(clock().take());
   start();
@@ -156,7 +156,7 @@ TEST_F(DeviceClock, IdsThatWereNeverGivenAreNoOps) {
 
 TEST_F(DeviceClock, IdsOfOtherKindsAreOtherTools) {
   start();
-  const std::uint64_t op = clock().open_op();
+  const std::uint64_t op = clock().open_op({});
   fake_cupti_push(3, op + 1000);
   fake_cupti_push(4, op);
   const std::uint32_t inside = launch();
@@ -172,9 +172,9 @@ TEST_F(DeviceClock, OpsNestedTooDeeplyAreCountedAndTheOthersKept) {
   start();
   std::vector<std::uint64_t> open;
   for (std::size_t i = 0; i < OpStack::kMaxDepth; ++i) {
-    open.push_back(clock().open_op());
+    open.push_back(clock().open_op({}));
   }
-  EXPECT_EQ(clock().open_op(), 0U);
+  EXPECT_EQ(clock().open_op({}), 0U);
   const std::uint32_t deep = launch();
   for (auto op = open.rbegin(); op != open.rend(); ++op) {
     clock().close_op(*op);

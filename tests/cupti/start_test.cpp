@@ -17,7 +17,7 @@ using ::testing::SizeIs;
 TEST_F(DeviceClock, SaysSoBeforeTheFirstStart) {
   EXPECT_FALSE(clock().status().enabled());
   EXPECT_EQ(clock().status().reason, Reason::kNotStarted);
-  EXPECT_EQ(clock().open_op(), 0U);
+  EXPECT_EQ(clock().open_op({}), 0U);
   clock().close_op(0);
   clock().close_op(17);
   clock().flush();
@@ -27,7 +27,7 @@ TEST_F(DeviceClock, SaysSoBeforeTheFirstStart) {
 
 TEST_F(DeviceClock, ASecondStartChangesNothing) {
   start();
-  const std::uint64_t op = clock().open_op();
+  const std::uint64_t op = clock().open_op({});
   EXPECT_TRUE(start().enabled());
   const std::uint32_t inside = launch();
   clock().close_op(op);
@@ -161,7 +161,7 @@ TEST_P(EachNeededCall, FailureIsAReasonAndLeavesNothingOn) {
     EXPECT_THAT(status.text, HasSubstr(GetParam().function));
     EXPECT_EQ(fake_cupti_state().enabled_kinds, 0U);
     EXPECT_FALSE(fake_cupti_state().subscribed);
-    EXPECT_EQ(clock().open_op(), 0U);
+    EXPECT_EQ(clock().open_op({}), 0U);
     fake_cupti_fail(GetParam().function, 0, 0);
     EXPECT_TRUE(start(situation).enabled()) << "it can be tried again";
     clock().stop();
@@ -235,7 +235,7 @@ TEST_F(DeviceClock, AFlushThatFailsIsNamedAndNotTakenForATheft) {
 TEST_F(DeviceClock, AnOpWhoseIdIsRefusedIsCounted) {
   start();
   fake_cupti_fail("cuptiActivityPushExternalCorrelationId", 999, 0);
-  EXPECT_EQ(clock().open_op(), 0U);
+  EXPECT_EQ(clock().open_op({}), 0U);
   clock().stop();
   EXPECT_EQ(clock().losses().unmarked_ops, 1U);
 }

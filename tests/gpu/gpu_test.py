@@ -147,6 +147,20 @@ class DeviceClock(unittest.TestCase):
             graph.replay()
         assert prof.get_stats()["diagnostics"]["kernels_of_unknown_graphs"] > 0
 
+    def test_events_agree_with_kernels(self) -> None:
+        q, k, v = inputs()
+        sdpa(q, k, v)
+        with AttentionProfiler(device_timing="events", keep_calls=10) as prof:
+            for _ in range(10):
+                sdpa(q, k, v)
+        stats = prof.get_stats()
+        assert stats["diagnostics"]["device_timing"]["mode"] == "events"
+        kernels = profiled(lambda: sdpa(q, k, v))["calls"][0]["time_ns"]
+        for call in stats["calls"]:
+            assert call["time_source"] == "events"
+            # Events take in the gaps around the kernels, and never less than these.
+            assert call["time_ns"] > 0.8 * kernels, (call, kernels)
+
     def test_many_sessions(self) -> None:
         q, k, v = inputs()
         for _ in range(10):

@@ -55,7 +55,8 @@ class FrameCapture {
     try {
       if (open_frame(frame_, entry, watch_, arguments, state_)) {
         scope_.emplace(state_, frame_);
-        redispatch_.emplace(state_, watch_, watch_.memory ? expected_allocations(frame_) : ExpectedAllocations{},
+        redispatch_.emplace(state_, watch_, frame_.arguments.q.device,
+                            watch_.memory ? expected_allocations(frame_) : ExpectedAllocations{},
                             Redispatch::Inside::kObserved);
       }
     } catch (...) {

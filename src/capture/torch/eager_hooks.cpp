@@ -43,10 +43,12 @@ void observe(const c10::OperatorHandle& op, c10::DispatchKeySet next, ::torch::j
         }
       }
       ExpectedAllocations expected;
+      records::Device device;
       if (const c10::IValue& first = arguments[0]; first.isTensor() && is_readable(first.toTensor())) {
-        expected.device = device_of(first.toTensor().device()).type;
+        device = device_of(first.toTensor().device());
+        expected.device = device.type;
       }
-      redispatch.emplace(state, watching, expected);
+      redispatch.emplace(state, watching, device, expected);
     }
   } catch (...) {
     sink()->count_hook_error();

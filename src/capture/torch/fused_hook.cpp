@@ -152,7 +152,7 @@ class FusedCapture {
       }
       ExpectedAllocations expected;
       expected.device = call_->device.type;
-      redispatch_.emplace(state_, watch_, expected);
+      redispatch_.emplace(state_, watch_, call_->device, expected);
     } catch (...) {
       sink()->count_hook_error();
     }

@@ -23,7 +23,7 @@ std::vector<records::OpSpan> OpLog::end() noexcept {
   return std::exchange(ops_, {});
 }
 
-std::uint64_t OpLog::open_op() noexcept {
+std::uint64_t OpLog::open_op(const records::Device& /*device*/) noexcept {
   const std::lock_guard lock(mutex_);
   if (!on_ || ops_.size() >= kMostOps) {
     return 0;

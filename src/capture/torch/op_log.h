@@ -21,7 +21,7 @@ class OpLog final : public records::CallObserver {
   /// Moves out what was noted, by CLOCK_MONOTONIC; later ops get no id.
   std::vector<records::OpSpan> end() noexcept;
 
-  [[nodiscard]] std::uint64_t open_op() noexcept override;
+  [[nodiscard]] std::uint64_t open_op(const records::Device& device) noexcept override;
   void close_op(std::uint64_t id) noexcept override;
 
  private:

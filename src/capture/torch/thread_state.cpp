@@ -11,8 +11,8 @@ namespace {
 constinit std::atomic<records::CallSink*> g_sink{nullptr};
 constinit std::atomic<records::CallObserver*> g_observer{nullptr};
 
-std::uint64_t open_device_op(ThreadState& state) noexcept {
-  const std::uint64_t op = g_observer.load(std::memory_order_acquire)->open_op();
+std::uint64_t open_device_op(ThreadState& state, const records::Device& device) noexcept {
+  const std::uint64_t op = g_observer.load(std::memory_order_acquire)->open_op(device);
   if (op != 0) {
     state.newest_device_op = op;
   }
@@ -50,12 +50,12 @@ OpenForwards& open_forwards() noexcept {
   return *forwards;
 }
 
-Redispatch::Redispatch(ThreadState& state, const records::Watch& watch, const ExpectedAllocations& expected,
-                       Inside inside) noexcept
+Redispatch::Redispatch(ThreadState& state, const records::Watch& watch, const records::Device& device,
+                       const ExpectedAllocations& expected, Inside inside) noexcept
     : state_(state),
       metered_(watch.memory && state.meter.start(expected)),
       suppression_(inside == Inside::kSuppressed ? 1 : 0),
-      device_op_(watch.device ? open_device_op(state) : 0),
+      device_op_(watch.device ? open_device_op(state, device) : 0),
       start_ns_(base::monotonic_ns()) {
   state_.suppressed += suppression_;
 }

@@ -91,8 +91,9 @@ class Redispatch {
     kObserved,    ///< inner ops are looked at: this one is a frame around them
   };
 
-  Redispatch(ThreadState& state, const records::Watch& watch, const ExpectedAllocations& expected,
-             Inside inside = Inside::kSuppressed) noexcept;
+  /// `device`: where the op's tensors are.
+  Redispatch(ThreadState& state, const records::Watch& watch, const records::Device& device,
+             const ExpectedAllocations& expected, Inside inside = Inside::kSuppressed) noexcept;
   Redispatch(const Redispatch&) = delete;
   Redispatch& operator=(const Redispatch&) = delete;
   ~Redispatch();

@@ -41,7 +41,7 @@ class CuptiTimeline final : public DeviceTimeline {
   /// Whether a start would come so far as to trace. Loads libcupti and asks who uses it; traces nothing.
   Status probe(Situation situation);
   [[nodiscard]] Status status() const override;
-  [[nodiscard]] std::uint64_t open_op() noexcept override { return marker_.open(); }
+  [[nodiscard]] std::uint64_t open_op(const records::Device& /*device*/) noexcept override { return marker_.open(); }
   void close_op(std::uint64_t id) noexcept override { marker_.close(id); }
   void flush() override;
   [[nodiscard]] records::DeviceActivity take() override;
