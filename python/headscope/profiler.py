@@ -49,9 +49,10 @@ class AttentionProfiler:
     eager: how hand-written attention (QKᵀ → softmax → PV) is observed: "off", "basic" (products and softmax) or
         "detail" (the elementwise ops between them too: exact materialised bytes and masks).
     device_timing: "cupti" times each call by its kernels on the GPU (a call that launches none has no time), and
-        waits for the device in `get_stats()` and at the stop; where that cannot be, calls are timed as with "events" or
-        "host", and the figures say why. "events" takes the time between two CUDA events around each op. While torch.profiler runs (from its warmup on), calls are timed by what it records, once
-        it has ended. "host" is the host's clock around the op; "auto" takes the host's.
+        waits for the device in `get_stats()` and at the stop. While torch.profiler runs (from its warmup on), calls are
+        timed by what it records, once it has ended. Where CUPTI is not to be had, calls are timed as with "events" or
+        "host", and the figures say why. "events" is the time between two CUDA events around each op, "host" the host's
+        clock around it; "auto" takes the host's.
     threads: "all" threads of the process, or only the "current" one (that starts the profiler) and the backward
         passes that it starts.
     decode_max_q: longest query that still counts as a decode step.
