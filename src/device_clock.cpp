@@ -1,6 +1,7 @@
 #include "device_clock.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <utility>
 
@@ -10,6 +11,10 @@
 
 namespace headscope {
 namespace {
+
+// Of the process, whether or not there is a device clock so far.
+std::atomic<bool> g_follows_torch_profiler{false};
+std::atomic<bool> g_torch_profiler_used{false};
 
 /// Calls that may wait for torch.profiler's results.
 constexpr std::size_t kMostRiding = 65'536;
@@ -48,12 +53,15 @@ DeviceClock::DeviceClock(timeline::DeviceTimeline& timeline, session::Collector&
   capture::torch::observe_ops(timeline_);
 }
 
+void DeviceClock::follow_torch_profiler() noexcept { g_follows_torch_profiler = true; }
+void DeviceClock::note_torch_profiler() noexcept { g_torch_profiler_used = true; }
+
 timeline::Situation DeviceClock::situation() {
   timeline::Situation situation;
   situation.torch_profiler_running = capture::torch::torch_profiler_runs();
-  situation.torch_profiler_used = torch_profiler_used_;
+  situation.torch_profiler_used = g_torch_profiler_used;
   // Needs CUPTI's subscriber, which a torch.profiler that starts without a word would find taken.
-  situation.graphs = follows_torch_profiler_;
+  situation.graphs = g_follows_torch_profiler;
   situation.cuda_major = capture::torch::torch_cuda_major();
   return situation;
 }
@@ -103,7 +111,7 @@ timeline::Status DeviceClock::join(Want want) {
     } else {
       status = {timeline::Reason::kNoDevice, "this torch sees no CUDA device whose events could time calls", {}};
     }
-  } else if (follows_torch_profiler_ && capture::torch::torch_profiler_runs()) {
+  } else if (g_follows_torch_profiler && capture::torch::torch_profiler_runs()) {
     begin_log();
   } else {
     status = start_timeline();

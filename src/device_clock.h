@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <string>
@@ -45,9 +44,9 @@ class DeviceClock {
   /// See torch_profiler.h.
   /// What the process knows that CUPTI does not.
   static timeline::Situation situation();
-  static void follow_torch_profiler() noexcept { follows_torch_profiler_ = true; }
+  static void follow_torch_profiler() noexcept;
   /// torch.profiler was used: it may hold CUPTI's subscriber though it is idle.
-  static void note_torch_profiler() noexcept { torch_profiler_used_ = true; }
+  static void note_torch_profiler() noexcept;
   void hand_over() noexcept;
   [[nodiscard]] bool handed_over() noexcept;
   /// Times are CLOCK_REALTIME, threads torch's numbers.
@@ -83,9 +82,6 @@ class DeviceClock {
   void take_pending();
   void fold_settled(bool all);
   [[nodiscard]] std::vector<records::Device> devices() const;
-
-  inline static std::atomic<bool> follows_torch_profiler_{false};
-  inline static std::atomic<bool> torch_profiler_used_{false};
 
   std::mutex mutex_;
   timeline::DeviceTimeline& timeline_;

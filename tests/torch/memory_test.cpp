@@ -94,7 +94,7 @@ TEST(Memory, MathAllocatesWholeScoreMatrices) {
   const MathOnly math;
   const auto scores = profiled_call(long_sequence()).total.score_bytes;
   ASSERT_TRUE(scores);
-  constexpr std::int64_t kMatrix = 2 * 256 * 256 * 4;
+  constexpr std::int64_t kMatrix = std::int64_t{2} * 256 * 256 * 4;
   EXPECT_GE(*scores, 2 * kMatrix);  // the scores and the probabilities
   EXPECT_EQ(*scores % kMatrix, 0);
 }

@@ -1,7 +1,7 @@
 #include "timeline/cupti/node_table.h"
 
 #include <cstdlib>
-#include <cstring>
+#include <memory>
 #include <mutex>
 
 namespace headscope::timeline::cupti {
@@ -32,10 +32,10 @@ bool NodeTable::grow() noexcept {
   if (capacity > 2 * kMaxNodes || posix_memalign(&memory, alignof(Entry), capacity * sizeof(Entry)) != 0) {
     return false;
   }
-  std::memset(memory, 0, capacity * sizeof(Entry));
   Entry* const old = entries_;
   const std::size_t old_capacity = capacity_;
   entries_ = static_cast<Entry*>(memory);
+  std::uninitialized_fill_n(entries_, capacity, Entry{});
   capacity_ = capacity;
   for (std::size_t i = 0; i < old_capacity; ++i) {
     if (old[i].node != 0) {

@@ -37,9 +37,9 @@ class NodeTable {
 
  private:
   struct Entry {
-    std::uint64_t node;  ///< 0: free
+    std::uint64_t node = 0;  ///< 0: free
     records::Capture capture;
-    bool is_new_work;  ///< not taken by take_created
+    bool is_new_work = false;  ///< not taken by take_created
   };
 
   [[nodiscard]] Entry* place_of(std::uint64_t node) const noexcept;
