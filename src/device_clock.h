@@ -41,9 +41,9 @@ class DeviceClock {
   /// Folds calls whose work the devices have done.
   void settle(Wait wait) noexcept;
 
-  /// See torch_profiler.h.
   /// What the process knows that CUPTI does not.
   static timeline::Situation situation();
+  // The rest as torch_profiler.h says.
   static void follow_torch_profiler() noexcept;
   /// torch.profiler was used: it may hold CUPTI's subscriber though it is idle.
   static void note_torch_profiler() noexcept;

@@ -25,6 +25,17 @@ TEST(PublicApi, CausalFlopsCountTheAdmittedPairsOnly) {
   EXPECT_EQ(profiler.get_stats().total.flops, Count{640});
 }
 
+TEST(PublicApi, ValuesWhereFreedKeysWereAreReadToo) {
+  const AttentionProfiler profiler;
+  const at::Tensor q = at::ones({2, 4, 8});
+  at::Tensor k = at::ones({2, 4, 8});
+  const at::Tensor weights = at::softmax(at::bmm(q, k.transpose(1, 2)), -1);
+  k.reset();
+  const at::Tensor v = at::ones({2, 4, 8});  // the allocator gives it what k had
+  at::bmm(weights, v);
+  EXPECT_EQ(profiler.get_stats().total.bytes, Count{std::uint64_t{4} * (2 * 4 * 8) * 4});  // Q, K, V, O
+}
+
 TEST(PublicApi, LayerScopeNamesTheRow) {
   const AttentionProfiler profiler;
   {

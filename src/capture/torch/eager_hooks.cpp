@@ -224,9 +224,15 @@ void ProductHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
   ProductEvent event;
   observe(
       op, next, stack, index(op), watching, state,
-      [&event](const Arguments& arguments) {
+      [&event, &state](const Arguments& arguments) {
         // of baddbmm, `self` is the addend and comes first in the names of the left operand
-        return read(arguments, Arg::kLeft, event.a) && read(arguments, Arg::kRight, event.b);
+        if (!read(arguments, Arg::kLeft, event.a) || !read(arguments, Arg::kRight, event.b)) {
+          return false;
+        }
+        for (const Arg operand : {Arg::kLeft, Arg::kRight}) {
+          state.multiplied.keep(*arguments.tensor(operand));
+        }
+        return true;
       },
       [&](const TensorView& output, const OpSpan& span) {
         event.out = output;

@@ -34,6 +34,8 @@ struct ThreadState {
   StorageKeeper<16> probabilities;
   /// Outputs of all hooked ops, more than the recogniser looks back on.
   StorageKeeper<64> written;
+  /// Operands of products: whether V lies in what K had is asked when K, often a temporary, may be gone.
+  StorageKeeper<64> multiplied;
   std::uint32_t hooked_calls = 0;
   std::uint64_t newest_device_op = 0;
   std::uint32_t system_thread = 0;  ///< the operating system's id; 0: not asked for yet

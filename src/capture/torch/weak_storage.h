@@ -30,7 +30,8 @@ class WeakStorage {
   std::optional<c10::weak_intrusive_ptr<c10::StorageImpl>> hold_;
 };
 
-/// The last storages that some kind of op wrote: equal StorageIds mean the same storage for as long as it is here.
+/// The last storages that some kind of op wrote or read: equal StorageIds mean the same storage for as long as it is
+/// here.
 template <std::size_t kStorages>
 class StorageKeeper {
  public:
