@@ -72,10 +72,12 @@ timeline::Status DeviceClock::start_timeline() {
   return status;
 }
 
-void DeviceClock::end_timeline() {
+void DeviceClock::bring_in() { join_.add(source_ == Source::kEvents ? events_.take() : timeline_.take()); }
+
+void DeviceClock::end_source() {
   timeline_.stop();
+  bring_in();
   source_ = Source::kNone;
-  join_.add(timeline_.take());
   take_pending();
   fold_settled(true);
 }
@@ -131,15 +133,10 @@ void DeviceClock::leave() noexcept {
     return;
   }
   try {
-    if (source_ == Source::kEvents) {
-      join_.add(events_.take());
-      take_pending();
-      fold_settled(true);
-    }
+    end_source();
     events_.end();
     log_.end();
     capture::torch::observe_ops(timeline_);
-    end_timeline();
   } catch (...) {
     waiting_.clear();  // out of memory
   }
@@ -153,7 +150,7 @@ void DeviceClock::hand_over() noexcept {
   try {
     take_pending();
     capture::torch::wait_for_devices(devices());
-    end_timeline();
+    end_source();
     begin_log();
   } catch (...) {
     waiting_.clear();  // out of memory
@@ -206,12 +203,8 @@ void DeviceClock::settle(Wait wait) noexcept {
     if (wait == Wait::kYes) {
       capture::torch::wait_for_devices(devices());
     }
-    if (source_ == Source::kEvents) {
-      join_.add(events_.take());
-    } else {
-      timeline_.flush();
-      join_.add(timeline_.take());
-    }
+    timeline_.flush();
+    bring_in();
     fold_settled(wait == Wait::kYes);
     // Calls of a device whose records never come must not pile up.
     if (waiting_.size() >= 2 * session::Collector::kMostPending) {

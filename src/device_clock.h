@@ -76,7 +76,9 @@ class DeviceClock {
   };
 
   timeline::Status start_timeline();
-  void end_timeline();
+  /// Takes what the source has so far.
+  void bring_in();
+  void end_source();
   void begin_log();
   void begin_events();
   void take_pending();

@@ -26,8 +26,8 @@ enum class Eager : std::uint8_t {
 enum class DeviceTiming : std::uint8_t {
   kAuto,  ///< the host's clock
   /// The device's clock, through CUPTI: kernel times, launch latency and gaps. Where it cannot run, calls are timed as
-  /// with kHost and Diagnostics says why. Every op is timed by its kernels, so that one on the CPU has no time.
-  /// get_stats() and stop() wait for the devices: not while a CUDA graph is captured, which waiting would break.
+  /// with kEvents or kHost and Diagnostics says why. Every op is timed by its kernels, so that one on the CPU has no
+  /// time. get_stats() and stop() wait for the devices: not while a CUDA graph is captured, which waiting would break.
   kCupti,
   /// Each op by an event before it on its stream and one after it. Also what kCupti does where CUPTI is not to be had.
   /// Waits as kCupti does. Tells no kernels and no glue; what is captured into CUDA graphs has no time.

@@ -51,7 +51,8 @@ struct TorchProfilerCall {
 };
 
 /// The program promises to call the functions below whenever a profiler of torch starts and ends. Without this promise
-/// a profiler with the device clock that starts beside a running profiler of torch goes without.
+/// a profiler with the device clock that starts beside a running profiler of torch goes without, and ops captured into
+/// CUDA graphs are not learnt: that takes CUPTI's subscriber, which a profiler of torch must find free.
 HEADSCOPE_EXPORT void follow_torch_profiler() noexcept;
 
 /// Before a profiler of torch starts: gives up CUPTI, and this thread's memory reports of Memory::kScope.

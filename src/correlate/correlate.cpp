@@ -96,6 +96,9 @@ std::optional<std::int64_t> idle_of(std::vector<Placed> spans) {
   return idle + cover.idle_ns();
 }
 
+/// Copies and fills without a time are not worth a call's; a kernel's is.
+bool leaves_time_known(const DeviceSpan& span) { return span.timed() || span.kind != DeviceSpan::Kind::kKernel; }
+
 KernelPart part_of(const CallWindow& window, const LaunchOwner& owner, const DeviceSpan& span, KernelNames& names) {
   if (owner.between_ops) {
     return window.device_ops.outer != 0 && window.holds_other_work ? KernelPart::kOther : KernelPart::kGlue;
@@ -140,7 +143,7 @@ Correlated correlate(std::span<const CallWindow> windows, const records::DeviceA
     } else if (owner.call != LaunchOwner::kNone) {
       const KernelPart part = part_of(windows[owner.call], owner, span, names);
       owned[owner.call].push_back({&span, &activity.launches[launch], streams.busy_until(i), part});
-      complete[owner.call] = complete[owner.call] && (span.timed() || span.kind != DeviceSpan::Kind::kKernel);
+      complete[owner.call] = complete[owner.call] && leaves_time_known(span);
     } else if (announced) {
       continue;  // by an op whose call was settled before
     } else if (span.kind == DeviceSpan::Kind::kKernel && names.of(span.name).kind == KernelName::Kind::kAttention) {
@@ -159,8 +162,7 @@ Correlated correlate(std::span<const CallWindow> windows, const records::DeviceA
   for (auto& [launch_and_call, spans] : replayed) {
     const auto& [correlation, call] = launch_and_call;
     const bool all_there = spans.size() == captured[call].captured_nodes;
-    const bool timed = std::ranges::all_of(
-        spans, [](const Owned& o) { return o.span->timed() || o.span->kind != DeviceSpan::Kind::kKernel; });
+    const bool timed = std::ranges::all_of(spans, [](const Owned& o) { return leaves_time_known(*o.span); });
     Replay& replay = result.replays.emplace_back();
     replay.call = call;
     replay.all_there = all_there;

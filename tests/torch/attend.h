@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
+#include "headscope/annotate.h"
 #include "headscope/stats.h"
 
 /// What the tests on real ops share.
@@ -22,6 +25,20 @@ inline at::Tensor attend(const at::Tensor& x, bool causal = false) {
 inline void attend_wrongly() {
   at::scaled_dot_product_attention(some_heads(), at::ones({1, 2, 4, 7}), at::ones({1, 2, 4, 7}));
 }
+
+/// Makes an op of the tests, with arguments q, k and v, attention of variant "mine".
+inline void register_mine(std::string op) {
+  AttentionOpSpec spec;
+  spec.op = std::move(op);
+  spec.variant = "mine";
+  spec.query = "q";
+  spec.key = "k";
+  spec.value = "v";
+  register_attention_op(spec);
+}
+
+/// Nanoseconds; −1: unknown.
+inline std::int64_t time_of(const Figures& figures) { return figures.time ? figures.time->total.count() : -1; }
 
 inline std::uint64_t calls_of(const Stats& stats) { return stats.total.calls; }
 

@@ -131,19 +131,11 @@ class DeviceClock : public ::testing::Test {
     g_graph += 2;
     follow_torch_profiler();
     fake_cuda_set(0, 1, 0, 13000);
-    AttentionOpSpec spec;
-    spec.op = "headscope_device_test::attention";
-    spec.variant = "mine";
-    spec.query = "q";
-    spec.key = "k";
-    spec.value = "v";
-    register_attention_op(spec);
+    register_mine("headscope_device_test::attention");
   }
 
   static Options options() { return {.device_timing = DeviceTiming::kCupti, .keep_calls = 100}; }
 };
-
-std::int64_t time_of(const Figures& figures) { return figures.time ? figures.time->total.count() : -1; }
 
 TEST_F(DeviceClock, TimesACallByItsKernels) {
   const AttentionProfiler profiler(options());

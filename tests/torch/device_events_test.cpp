@@ -115,19 +115,11 @@ class DeviceEvents : public ::testing::Test {
  protected:
   void SetUp() override {
     g_device = {};
-    AttentionOpSpec spec;
-    spec.op = "headscope_event_test::attention";
-    spec.variant = "mine";
-    spec.query = "q";
-    spec.key = "k";
-    spec.value = "v";
-    register_attention_op(spec);
+    register_mine("headscope_event_test::attention");
   }
 
   static Options options() { return {.device_timing = DeviceTiming::kEvents, .keep_calls = 100}; }
 };
-
-std::int64_t time_of(const Figures& figures) { return figures.time ? figures.time->total.count() : -1; }
 
 TEST_F(DeviceEvents, TimeACallBetweenThem) {
   const AttentionProfiler profiler(options());

@@ -16,7 +16,8 @@ namespace headscope::capture::torch {
 /// Throws Error when another copy of headscope in the process has them.
 void install_hooks(records::CallSink& sink);
 
-/// Tells `observer` of hooked ops while the sink's Watch::device is set. Call it once, before that.
+/// Tells `observer`, in place of the one before, of hooked ops while the sink's Watch::device is set; call it before
+/// that. It may be told of the end of ops that the other one opened.
 void observe_ops(records::CallObserver& observer) noexcept;
 
 /// Adds the hooks of Eager::kDetail, once. Elementwise ops are hooked only then, because a hook costs
