@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headscope.annotate import layer, register_attention_op
     from headscope.profiler import AttentionProfiler
     from headscope.stats import Stats
+    from headscope.sweeping import SweepResult, sweep
     from headscope.trace import read_trace
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "Budget",
     "Error",
     "Stats",
+    "SweepResult",
     "Violation",
     "__version__",
     "capabilities",
@@ -44,6 +46,7 @@ __all__ = [
     "metrics",
     "read_trace",
     "register_attention_op",
+    "sweep",
 ]
 
 #: For CMAKE_PREFIX_PATH of a C++ project that calls find_package(headscope).
@@ -54,12 +57,14 @@ _HOMES = {
     "Budget": "headscope._native",
     "Error": "headscope._native",
     "Stats": "headscope.stats",
+    "SweepResult": "headscope.sweeping",
     "Violation": "headscope._native",
     "capabilities": "headscope.about",
     "layer": "headscope.annotate",
     "metrics": "headscope.about",
     "read_trace": "headscope.trace",
     "register_attention_op": "headscope.annotate",
+    "sweep": "headscope.sweeping",
 }
 
 

@@ -126,17 +126,35 @@ def refusals(variant: str, device: torch.device) -> Iterator[None]:
     Which refusals these are is known by the exceptions of SDPA's choice of a backend, of torch.compile, and of
     missing kernels; other exceptions pass through unchanged.
     """
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        try:
-            yield
-        except (RuntimeError, NotImplementedError, ValueError) as refusal:
-            if not _is_refusal(variant, refusal):
-                raise
-            reasons = dict.fromkeys(_short(warning.message) for warning in said)
-            wanting = [f"{variant} has kernels for CUDA alone, and the device is {device}"]
-            parts = [*(wanting if variant in _NEEDS_CUDA and device.type != "cuda" else ()), *reasons]
-            raise Unavailable("; ".join([*parts, f"torch says: {_short(refusal)}"])) from refusal
+    refused: Exception | None = None
+    said: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            try:
+                yield
+            except (RuntimeError, NotImplementedError, ValueError) as refusal:
+                if not _is_refusal(variant, refusal):
+                    raise
+                refused = refusal
+    finally:
+        if refused is None:
+            _say_again(said)
+    if refused is not None:
+        reasons = dict.fromkeys(_short(warning.message) for warning in said)
+        wanting = [f"{variant} has kernels for CUDA alone, and the device is {device}"]
+        parts = [*(wanting if variant in _NEEDS_CUDA and device.type != "cuda" else ()), *reasons]
+        raise Unavailable("; ".join([*parts, f"torch says: {_short(refused)}"])) from refused
+
+
+#: Which warnings were shown, as each module of Python keeps it.
+_shown: dict[Any, Any] = {}
+
+
+def _say_again(said: list[warnings.WarningMessage]) -> None:
+    """What was no part of a refusal goes where the program's warnings go."""
+    for warning in said:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno, registry=_shown)
 
 
 def first_line(error: BaseException) -> str:
