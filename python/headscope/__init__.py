@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headscope._native import Budget, Error, Violation
     from headscope.about import capabilities, metrics
     from headscope.annotate import layer, register_attention_op
+    from headscope.comparing import Comparison, compare
     from headscope.profiler import AttentionProfiler
     from headscope.stats import Stats
     from headscope.sweeping import SweepResult, sweep
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AttentionProfiler",
     "Budget",
+    "Comparison",
     "Error",
     "Stats",
     "SweepResult",
@@ -42,6 +44,7 @@ __all__ = [
     "__version__",
     "capabilities",
     "cmake_prefix_path",
+    "compare",
     "layer",
     "metrics",
     "read_trace",
@@ -55,11 +58,13 @@ cmake_prefix_path: str = os.path.dirname(os.path.abspath(__file__))
 _HOMES = {
     "AttentionProfiler": "headscope.profiler",
     "Budget": "headscope._native",
+    "Comparison": "headscope.comparing",
     "Error": "headscope._native",
     "Stats": "headscope.stats",
     "SweepResult": "headscope.sweeping",
     "Violation": "headscope._native",
     "capabilities": "headscope.about",
+    "compare": "headscope.comparing",
     "layer": "headscope.annotate",
     "metrics": "headscope.about",
     "read_trace": "headscope.trace",

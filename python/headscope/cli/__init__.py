@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from headscope.cli import demo, doctor, run, trace
+from headscope.cli import compare, demo, doctor, run, sweep, trace
 from headscope.cli.problem import Problem
 
-_SUBCOMMANDS = (run, trace, demo, doctor)
+_SUBCOMMANDS = (run, sweep, compare, trace, demo, doctor)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
