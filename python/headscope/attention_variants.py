@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -144,7 +145,7 @@ def refusals(variant: str, device: torch.device) -> Iterator[None]:
         reasons = dict.fromkeys(_short(warning.message) for warning in said)
         wanting = [f"{variant} has kernels for CUDA alone, and the device is {device}"]
         parts = [*(wanting if variant in _NEEDS_CUDA and device.type != "cuda" else ()), *reasons]
-        raise Unavailable("; ".join([*parts, f"torch says: {_short(refused)}"])) from refused
+        raise Unavailable("; ".join([*parts, f"torch says: {_short(_origin(refused))}"])) from refused
 
 
 #: Which warnings were shown, as each module of Python keeps it.
@@ -154,13 +155,29 @@ _shown: dict[Any, Any] = {}
 def _say_again(said: list[warnings.WarningMessage]) -> None:
     """What was no part of a refusal goes where the program's warnings go."""
     for warning in said:
-        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno, registry=_shown)
+        # Filters go by the module, of which a recorded warning has the file alone.
+        files = {getattr(module, "__file__", None): name for name, module in list(sys.modules.items())}
+        warnings.warn_explicit(
+            warning.message,
+            warning.category,
+            warning.filename,
+            warning.lineno,
+            module=files.get(warning.filename),
+            registry=_shown,
+        )
 
 
 def first_line(error: BaseException) -> str:
     """The first line of an exception's text, which is where torch puts the reason."""
     lines = str(error).strip().splitlines()
     return lines[0] if lines else type(error).__name__
+
+
+def _origin(error: BaseException) -> BaseException:
+    """The exception that others, such as those of torch.compile, only pass on."""
+    while (inner := error.__cause__ or error.__context__) is not None:
+        error = inner
+    return error
 
 
 def _short(message: BaseException | str) -> str:

@@ -86,6 +86,13 @@ def test_flex_is_compiled_and_its_traffic_unknown(private_cache):
     assert "compiled" in row["unknown"]["gb_per_s"]
 
 
+def test_what_flex_refuses_is_told_in_its_own_words(private_cache):
+    found = headscope.compare(**SMALL, variants=["flex"], backward=True)
+
+    assert found.rows[0]["status"] == "unavailable"
+    assert "backward on CPU" in found.rows[0]["reason"]
+
+
 def test_a_variant_that_breaks_does_not_lose_the_others(monkeypatch):
     def lack(geometry: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory")

@@ -148,7 +148,7 @@ def test_a_module_with_inputs_and_one_without():
 # Cells that do not end well.
 
 
-def test_an_exception_and_lack_of_memory_are_rows(monkeypatch):
+def test_an_exception_and_lack_of_memory_are_rows():
     def target(cell: Any) -> object:
         if cell.batch == 2:
             raise ValueError("no twos")
@@ -166,9 +166,6 @@ def test_an_exception_and_lack_of_memory_are_rows(monkeypatch):
     assert result.rows[1]["reason"] == "ValueError: no twos"
     assert "allocate" in result.rows[3]["reason"]
     assert all(row["latency_ns"] is None for row in result.rows[1:5])
-    assert any(
-        cliff["metric"] == "memory_bytes" and "out of memory" in str(cliff["reason"]) for cliff in result.cliffs
-    ) == (False), "the cell before it failed, so that no step leads to it"
 
 
 def test_scores_beyond_all_memory_are_not_tried(monkeypatch):
@@ -238,7 +235,7 @@ def test_files_of_something_else_are_refused_and_left_alone(tmp_path):
     path = tmp_path / "cells.jsonl"
     headscope.sweep(q_len=4, variants="sdpa_flash", resume=path, **BARE)
     kept = path.read_bytes()
-    with pytest.raises(Error, match="another sweep.*heads 2 there, 4 here"):
+    with pytest.raises(Error, match=r"another sweep.*heads 2 there, 4 here"):
         headscope.sweep(q_len=4, variants="sdpa_flash", resume=path, **{**BARE, "heads": 4})
     assert path.read_bytes() == kept
 
@@ -249,7 +246,7 @@ def test_files_of_something_else_are_refused_and_left_alone(tmp_path):
         assert path.read_text() == other
 
     path.write_bytes(kept.replace(b"\n", b"\n{broken\n", 1))
-    with pytest.raises(Error, match="line 2 .* damaged"):
+    with pytest.raises(Error, match=r"line 2 .* damaged"):
         headscope.sweep(q_len=4, variants="sdpa_flash", resume=path, **BARE)
     with pytest.raises(Error, match="cannot write"):
         headscope.sweep(q_len=4, resume=tmp_path / "no" / "cells", **BARE)
@@ -380,10 +377,7 @@ def test_memory_is_judged_by_itself_and_running_out_of_it_is_a_cliff():
     ]
     found = [(cliff["metric"], cliff["before"], cliff["at"], cliff["exponent"]) for cliff in cliffs(rows)]
 
-    assert found == [("memory_bytes", 1, 2, pytest.approx(2.0))] or found == [
-        ("memory_bytes", 1, 2, pytest.approx(2.0)),
-        ("memory_bytes", 2, 4, None),
-    ]
+    assert found == [("memory_bytes", 1, 2, pytest.approx(2.0)), ("memory_bytes", 2, 4, None)]
 
 
 # What is done with a result.

@@ -32,9 +32,9 @@ def cliffs(rows: list[Row]) -> list[Row]:
 
     An entry has the `axis`, the `series` (what stays the same), the `metric`, the values `before` and `at`, the
     `growth` of the metric and its `exponent` (1 is linear) with the lowest one that the spread allows, the exponent of
-    the FLOPs, and `beyond_work`: whether it grows faster than those too. At most two a series, axis and metric: the
-    first step of all, and the first one beyond the work. Running out of memory is one of metric memory_bytes,
-    without figures.
+    the FLOPs, and `beyond_work`: whether it grows faster than those too. Of a series, axis and metric there are the
+    first step of all and the first one beyond the work. Running out of memory is a step of metric memory_bytes without
+    figures, besides those.
     """
     found = []
     for axis in (("batch",), ("q_len",), ("kv_len",), ("q_len", "kv_len")):
@@ -84,22 +84,22 @@ def _sweet_spot(series: list[Row], fixed: Row) -> Row:
 
 
 def _cliffs(series: list[Row], fixed: Row, axis: str, metric: str) -> list[Row]:
-    first: Row | None = None
+    found: list[Row] = []
+    beyond_work = False
     for before, at in itertools.pairwise(series):
         if before["status"] != "ok":
             continue
         place = {"axis": axis, "series": fixed, "metric": metric, "before": before[axis], "at": at[axis]}
         if at["status"] == "oom" and metric == "memory_bytes":
             figures = dict.fromkeys(("growth", "exponent", "exponent_low", "work_exponent", "beyond_work"))
-            return [*([first] if first else []), {**place, **figures, "reason": f"out of memory: {at['reason']}"}]
+            return [*found, {**place, **figures, "reason": f"out of memory: {at['reason']}"}]
         step = _growth(before, at, axis, metric)
-        if step is None or step["exponent_low"] <= 1 + MARGIN:
+        if step is None or step["exponent_low"] <= 1 + MARGIN or beyond_work:
             continue
-        entry = {**place, **step, "reason": None}
-        if step["beyond_work"]:
-            return [*([first] if first else []), entry]
-        first = first or entry
-    return [first] if first else []
+        if step["beyond_work"] or not found:
+            found.append({**place, **step, "reason": None})
+            beyond_work = bool(step["beyond_work"])
+    return found
 
 
 def _growth(before: Row, at: Row, axis: str, metric: str) -> Row | None:
