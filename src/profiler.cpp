@@ -1,5 +1,8 @@
 #include "headscope/profiler.h"
 
+#include <algorithm>
+#include <atomic>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -8,12 +11,14 @@
 
 #include "aggregate/snapshot.h"
 #include "aggregate/words.h"
+#include "base/clock.h"
 #include "capture/layers.h"
 #include "capture/torch/hooks.h"
 #include "capture/torch/scope_memory.h"
 #include "device_clock.h"
 #include "headscope/error.h"
 #include "headscope/version.h"
+#include "kv_cache/registry.h"
 #include "process.h"
 #include "session/collector.h"
 
@@ -52,6 +57,28 @@ void fill_measures(const session::Collected& collected, Stats& stats) {
   stats.diagnostics.calls_failed = counters.failed_calls;
   stats.diagnostics.chains_unfinished = counters.unfinished_chains;
   stats.diagnostics.hook_errors = counters.hook_errors;
+}
+
+void fill_stages(const session::Collected& collected, Stats& stats) {
+  if (collected.stages.empty()) {
+    return;
+  }
+  Nanoseconds marked{};
+  for (const auto& [stage, sums] : collected.stages) {
+    stats.stages.push_back({.stage = stage, .count = sums.count, .time = Nanoseconds(sums.time_ns)});
+    marked += Nanoseconds(sums.time_ns);
+  }
+  stats.stages.push_back({.stage = "(attention)", .count = stats.total.calls, .time = stats.time.attention});
+  // Where threads or stages overlap there is no rest to speak of.
+  if (const Nanoseconds known = marked + stats.time.attention; known <= stats.time.wall) {
+    stats.stages.push_back({.stage = "(rest)", .count = 1, .time = stats.time.wall - known});
+  }
+  for (StageRow& row : stats.stages) {
+    if (collected.on_ns > 0) {
+      row.wall_share = static_cast<double>(row.time.count()) / static_cast<double>(collected.on_ns);
+    }
+  }
+  std::ranges::stable_sort(stats.stages, std::ranges::greater{}, &StageRow::time);
 }
 
 void fill_scope_memory(const Options& options, const capture::torch::ScopeMemory& scope, MemorySection& memory) {
@@ -95,6 +122,8 @@ class AttentionProfiler::Impl {
       throw;
     }
     measure_scope(collector.on(session));
+    std::int64_t never = 0;
+    first_start_ns.compare_exchange_strong(never, base::monotonic_ns());
   }
 
   void stop() noexcept {
@@ -163,6 +192,32 @@ class AttentionProfiler::Impl {
     diagnostics.kernels_of_unknown_graphs = counts.of_unknown_graphs - counts_before.of_unknown_graphs;
   }
 
+  /// What this thread and the devices still hold back.
+  void bring_in() noexcept {
+    capture::torch::flush_this_thread();
+    settle();
+  }
+
+  Stats stats_of(const session::Collected& collected) {
+    Stats stats;
+    stats.meta = {.headscope_version = std::string(kVersion),
+                  .torch_version = capture::torch::torch_version(),
+                  .options = session.options};
+    describe_clock(stats.diagnostics);
+    stats.diagnostics.not_observable = capture::torch::not_observable();
+    {
+      const std::lock_guard lock(order_mutex);
+      aggregate::fill_stats(collected.aggregate, &capture::layer_info, stats, order);
+    }
+    fill_measures(collected, stats);
+    fill_stages(collected, stats);
+    fill_scope_memory(session.options, scope_memory, stats.memory);
+    if (const std::int64_t since = first_start_ns.load(); since != 0) {
+      std::ranges::move(kv_cache::the_registry().rows(since), std::back_inserter(stats.kv_cache));
+    }
+    return stats;
+  }
+
   /// The peak of the scope is that of the stretches in which the profiler is on.
   void measure_scope(bool on) noexcept {
     if (session.options.memory == Memory::kScope) {
@@ -170,6 +225,7 @@ class AttentionProfiler::Impl {
     }
   }
 
+  std::atomic<std::int64_t> first_start_ns{0};  ///< since the last reset; 0: not started
   session::Session session;
   session::Collector& collector;
   capture::torch::ScopeMemory scope_memory;
@@ -217,12 +273,14 @@ void AttentionProfiler::step() {
   Impl& impl = Impl::of(impl_);
   capture::torch::flush_this_thread();
   impl.collector.step(impl.session);
+  kv_cache::the_registry().sample();
 }
 
 void AttentionProfiler::reset(std::int64_t step_number) {
   Impl& impl = Impl::of(impl_);
   capture::torch::flush_this_thread();
   impl.collector.reset(impl.session, step_number);
+  impl.first_start_ns = impl.collector.running(impl.session) ? base::monotonic_ns() : 0;
   impl.scope_memory.reset();
 }
 
@@ -234,23 +292,25 @@ void AttentionProfiler::name_by_order(std::vector<std::uint32_t> layers) {
 
 Stats AttentionProfiler::get_stats() const {
   Impl& impl = Impl::of(impl_);
-  capture::torch::flush_this_thread();
-  impl.settle();
-  const session::Collected collected = impl.collector.collect(impl.session);
-
-  Stats stats;
-  stats.meta = {.headscope_version = std::string(kVersion),
-                .torch_version = capture::torch::torch_version(),
-                .options = impl.session.options};
-  impl.describe_clock(stats.diagnostics);
-  stats.diagnostics.not_observable = capture::torch::not_observable();
-  {
-    const std::lock_guard lock(impl.order_mutex);
-    aggregate::fill_stats(collected.aggregate, &capture::layer_info, stats, impl.order);
-  }
-  fill_measures(collected, stats);
-  fill_scope_memory(impl.session.options, impl.scope_memory, stats.memory);
-  return stats;
+  impl.bring_in();
+  return impl.stats_of(impl.collector.collect(impl.session));
 }
+
+Stats AttentionProfiler::take_window() {
+  Impl& impl = Impl::of(impl_);
+  impl.bring_in();
+  return impl.stats_of(impl.collector.take_window(impl.session));
+}
+
+void AttentionProfiler::add_stage(std::string_view stage, Nanoseconds time) noexcept {
+  if (impl_) {
+    impl_->collector.add_stage(impl_->session, stage, time.count());
+  }
+}
+
+StageScope::StageScope(AttentionProfiler& profiler, std::string_view stage)
+    : profiler_(profiler), stage_(stage), start_ns_(base::monotonic_ns()) {}
+
+StageScope::~StageScope() { profiler_.add_stage(stage_, Nanoseconds(base::monotonic_ns() - start_ns_)); }
 
 }  // namespace headscope

@@ -1,5 +1,7 @@
 #include "headscope/types.h"
 
+#include "headscope/inference.h"
+
 namespace headscope {
 
 // The switches have no default, so that the compiler names a word that is missing.
@@ -56,6 +58,16 @@ std::string_view to_string(TimeSource source) noexcept {
       return "device";
     case TimeSource::kEvents:
       return "events";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(PositionAxis axis) noexcept {
+  switch (axis) {
+    case PositionAxis::kKeyLength:
+      return "key_length";
+    case PositionAxis::kQueryBlock:
+      return "query_block";
   }
   return "unknown";
 }

@@ -6,6 +6,8 @@
 #include "headscope/budget.h"
 #include "headscope/capabilities.h"
 #include "headscope/error.h"
+#include "headscope/inference.h"
+#include "headscope/kv_cache.h"
 #include "headscope/metric.h"
 #include "headscope/options.h"
 #include "headscope/profiler.h"

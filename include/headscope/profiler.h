@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "headscope/export.h"
@@ -51,12 +53,35 @@ class HEADSCOPE_EXPORT AttentionProfiler {
   /// LayerScope, as in compiled code, where all calls are unnamed and make whole passes through these layers.
   void name_by_order(std::vector<std::uint32_t> layers);
 
+  /// Adds a stretch of a stage, where the profiler is on: what StageScope does. Names beyond 256 share one row.
+  void add_stage(std::string_view stage, Nanoseconds time) noexcept;
+
+  /// What came since the last call of take_window(), or since the start: the last interval of a server that goes on.
+  /// get_stats() shows the whole all the same. Windows belong to one reader.
+  [[nodiscard]] Stats take_window();
+
   /// A snapshot; also valid while running and while other threads run attention.
   [[nodiscard]] Stats get_stats() const;
 
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+/// Marks a part of the program that is not attention (tokenise, sample, detokenise) as long as it lives, so that
+/// attention's share of the whole is seen: Stats::stages. Must not outlive the profiler, which must not be moved
+/// meanwhile.
+class HEADSCOPE_EXPORT StageScope {
+ public:
+  [[nodiscard]] StageScope(AttentionProfiler& profiler, std::string_view stage);
+  StageScope(const StageScope&) = delete;
+  StageScope& operator=(const StageScope&) = delete;
+  ~StageScope();
+
+ private:
+  AttentionProfiler& profiler_;
+  std::string stage_;
+  std::int64_t start_ns_;
 };
 
 }  // namespace headscope

@@ -9,19 +9,12 @@
 
 #include "headscope/budget.h"
 #include "headscope/export.h"
+#include "headscope/inference.h"
+#include "headscope/kv_cache.h"
 #include "headscope/options.h"
 #include "headscope/types.h"
 
 namespace headscope {
-
-/// A size that may vary within a row.
-struct Range {
-  std::int64_t min = 0;
-  std::int64_t max = 0;
-  double mean = 0.0;
-
-  friend bool operator==(const Range&, const Range&) = default;
-};
 
 /// Distribution of a time over the calls of a row. Quantiles come from a sketch with a relative
 /// error of at most 1 %; the row's first call (`first`) is kept out of them, because the first call
@@ -410,6 +403,16 @@ struct HEADSCOPE_EXPORT Stats {
   std::vector<CallRow> calls;
   /// One point a step, at most 512: in longer runs neighbours share one. Empty when no step ended.
   std::vector<StepPoint> steps;
+  /// Every attention call by phase and direction.
+  std::vector<PhaseRow> phases;
+  /// Each layer's, and of each kind all layers together.
+  std::vector<PositionSeries> positions;
+  /// std::nullopt where nothing was prefilled or decoded.
+  std::optional<RequestSection> requests;
+  /// The process's caches that lived while the profiler ran, and those seen in its calls.
+  std::vector<KvCacheRow> kv_cache;
+  /// Parts of the program that were marked, by falling time; the attention of all calls and what is in no stage too.
+  std::vector<StageRow> stages;
   MemorySection memory;
   TimeSection time;
   Diagnostics diagnostics;

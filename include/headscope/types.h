@@ -13,6 +13,15 @@ __extension__ using Count = unsigned __int128;
 
 using Nanoseconds = std::chrono::nanoseconds;
 
+/// A size that may vary within a row.
+struct Range {
+  std::int64_t min = 0;
+  std::int64_t max = 0;
+  double mean = 0.0;
+
+  friend bool operator==(const Range&, const Range&) = default;
+};
+
 /// How a figure came about.
 enum class Provenance : std::uint8_t {
   kMeasured,   ///< read from a clock or an allocator

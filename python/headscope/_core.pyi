@@ -94,6 +94,49 @@ class Profiler:
     def reset(self, step_number: int = 0) -> None: ...
     def name_by_order(self, layers: list[int]) -> None: ...
     def get_stats(self) -> Stats: ...
+    def take_window(self) -> Stats: ...
+    def add_stage(self, stage: str, time_ns: int) -> None: ...
+
+class KvCacheGauge:
+    def __init__(self, name: str) -> None: ...
+    def set(self, uses: list[dict[str, Any]]) -> None: ...
+
+class KvCacheTracker:
+    """Keeps the books of a paged cache for a server that tells it what it does.
+
+    A block belongs to one sequence unless share() says otherwise; all layers use the same blocks. Shown in the Stats
+    of each profiler while it lives, and after that with its last figures. Thread-safe. Wrong use raises Error and
+    changes nothing.
+    """
+
+    def __init__(
+        self,
+        *,
+        blocks: int,
+        name: str = "kv_cache",
+        layers: int = 1,
+        kv_heads: int = 1,
+        head_dim: int = 1,
+        head_dim_v: int = 0,
+        element_size: float = 2.0,
+        block_size: int = 16,
+    ) -> None: ...
+    def add_sequence(self) -> int:
+        """A sequence without blocks; returns its number."""
+    def give_blocks(self, sequence: int, blocks: Sequence[int]) -> None:
+        """Blocks for what the sequence will write next. Raises Error for one out of range or in use."""
+    def append(self, sequence: int, tokens: int = 1) -> None:
+        """Writes the next slots. Raises Error where the blocks do not suffice, or one to be written is shared."""
+    def share(self, sequence: int, tokens: int) -> int:
+        """A sequence that begins with the first tokens of another one, in the same blocks (a prefix, a beam)."""
+    def replace_block(self, sequence: int, index: int, block: int) -> None:
+        """Copy on write: puts `block` in the place of block number `index` of the sequence."""
+    def truncate(self, sequence: int, tokens: int) -> None:
+        """Takes back the last tokens (rejected drafts), down to a length of `tokens`."""
+    def free_sequence(self, sequence: int) -> None:
+        """Blocks that no other sequence holds become free."""
+    def length(self, sequence: int) -> int:
+        """Tokens of the sequence."""
 
 def intern_layer(
     name: str,

@@ -1,6 +1,8 @@
 #include "headscope/profiler.h"
 
+#include <cstdint>
 #include <memory>
+#include <string>
 
 #include <pybind11/stl.h>
 
@@ -37,6 +39,13 @@ void bind_profiler(py::module_& module) {
       .def("reset", &AttentionProfiler::reset, py::arg("step_number") = 0, Unlocked())
       .def("name_by_order", &AttentionProfiler::name_by_order, Unlocked())
       .def("get_stats", &AttentionProfiler::get_stats, Unlocked())
+      .def("take_window", &AttentionProfiler::take_window, Unlocked())
+      .def(
+          "add_stage",
+          [](AttentionProfiler& profiler, const std::string& stage, std::int64_t time_ns) {
+            profiler.add_stage(stage, Nanoseconds(time_ns));
+          },
+          py::arg("stage"), py::arg("time_ns"), Unlocked())
       .def_property_readonly("running", &AttentionProfiler::running);
   module.attr("MAX_RUNNING") = AttentionProfiler::kMaxRunning;
 }

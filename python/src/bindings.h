@@ -15,6 +15,7 @@ void bind_error(py::module_& module);
 void bind_annotate(py::module_& module);
 void bind_budget(py::module_& module);
 void bind_capabilities(py::module_& module);
+void bind_kv_cache(py::module_& module);
 void bind_metric(py::module_& module);
 void bind_profiler(py::module_& module);
 void bind_stats(py::module_& module);

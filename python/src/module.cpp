@@ -14,4 +14,5 @@ PYBIND11_MODULE(_core, module) {
   python::bind_capabilities(module);
   python::bind_metric(module);
   python::bind_trace(module);
+  python::bind_kv_cache(module);
 }

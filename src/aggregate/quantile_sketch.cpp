@@ -66,6 +66,14 @@ double QuantileSketch::quantile(double quantile) const noexcept {
   return middle_of(first_bucket_ + counts_.size() - 1);
 }
 
+std::uint64_t QuantileSketch::count_above(double value) const noexcept {
+  std::uint64_t above = 0;
+  for (std::size_t i = counts_.size(); i-- > 0 && middle_of(first_bucket_ + i) > value;) {
+    above += counts_[i];
+  }
+  return above;
+}
+
 void QuantileSketch::cover(std::size_t first, std::size_t last) {
   first = first / kBlock * kBlock;
   last = last / kBlock * kBlock + kBlock - 1;

@@ -26,6 +26,8 @@ class QuantileSketch {
   [[nodiscard]] std::uint64_t count() const noexcept { return count_; }
   /// Estimate of the sample whose rank is ⌈quantile · count⌉ (at least 1); 0 when empty.
   [[nodiscard]] double quantile(double quantile) const noexcept;
+  /// Samples above `value`, as far as the buckets tell them apart.
+  [[nodiscard]] std::uint64_t count_above(double value) const noexcept;
   /// Counters held, for tests of the bound.
   [[nodiscard]] std::size_t buckets() const noexcept { return counts_.size(); }
 

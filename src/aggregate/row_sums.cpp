@@ -12,6 +12,8 @@ void RowSums::add(const records::CostedCall& costed, bool memory, std::int64_t s
   } else {
     ++untimed_;
   }
+  positions_.add(costed, step);
+  phases_.add(costed);
   time_source_.add(call.time_source);
   host_.add_measured(call.lone_kernel ? -1 : std::max<std::int64_t>(call.end_ns - call.start_ns, 0));
   glue_.add_measured(call.glue_ns);
@@ -60,6 +62,8 @@ void RowSums::add(const records::CostedCall& costed, bool memory, std::int64_t s
 
 void RowSums::merge(const RowSums& other) {
   time_.merge(other.time_);
+  positions_.merge(other.positions_);
+  phases_.merge(other.phases_);
   merge_all_but_time(other);
 }
 

@@ -5,6 +5,8 @@
 
 #include "aggregate/kernel_sums.h"
 #include "aggregate/peak_call.h"
+#include "aggregate/phase_parts.h"
+#include "aggregate/position_sums.h"
 #include "aggregate/sums.h"
 #include "aggregate/time_sums.h"
 #include "headscope/stats.h"
@@ -33,6 +35,9 @@ class RowSums {
   [[nodiscard]] const PeakCall& peak_call() const noexcept { return peak_call_; }
   /// The most that copies of K, V and mask took which were made before a call, outside its peak.
   [[nodiscard]] const PeakCall& copies_before() const noexcept { return copies_before_; }
+  /// Empty of a total over rows.
+  [[nodiscard]] const PositionSums& positions() const noexcept { return positions_; }
+  [[nodiscard]] const PhaseParts& phases() const noexcept { return phases_; }
   [[nodiscard]] std::optional<Count> flops() const noexcept { return flops_.value(); }
 
   /// Without calls every figure is absent.
@@ -54,6 +59,8 @@ class RowSums {
   KnownMean launch_latency_;
   KnownMean queue_;
   KernelSums kernels_;
+  PositionSums positions_;
+  PhaseParts phases_;
   KnownSum flops_;
   KnownSum flops_dense_;
   KnownSum recompute_flops_;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "aggregate/inference_sections.h"
 #include "aggregate/layer_table.h"
 #include "aggregate/memory_section.h"
 #include "aggregate/words.h"
@@ -248,6 +249,7 @@ void fill_stats(const Aggregate& aggregate, const LayerInfoOf& layer_info, Stats
   const LayerTable layers(aggregate, layer_info, order);
   fill_rows(aggregate, layers, stats);
   fill_heads(aggregate, layers, stats);
+  fill_inference(aggregate, layers, stats);
   fill_memory(aggregate, layers, stats.memory);
   for (const KeptCall& kept : aggregate.kept_calls().in_order()) {
     stats.calls.push_back(to_call_row(kept, layers));

@@ -40,6 +40,12 @@ void StepSeries::halve() {
   steps_a_point_ *= 2;
 }
 
+StepSeries StepSeries::since(std::int64_t number) const {
+  StepSeries later = *this;
+  std::erase_if(later.entries_, [number](const Entry& entry) { return entry.first < number; });
+  return later;
+}
+
 std::vector<StepPoint> StepSeries::points() const {
   std::vector<StepPoint> points;
   points.reserve(entries_.size());

@@ -22,6 +22,8 @@ class StepSeries {
   void add_to(std::int64_t number, const StepSums& sums) noexcept;
 
   [[nodiscard]] std::vector<StepPoint> points() const;
+  /// The points whose steps all have at least this number.
+  [[nodiscard]] StepSeries since(std::int64_t number) const;
 
  private:
   struct Entry {

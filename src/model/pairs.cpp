@@ -87,6 +87,13 @@ KeyRange touched_keys(const Sequence& sequence) noexcept {
   return range.size() > 0 ? range : KeyRange{};
 }
 
+std::int64_t used_keys(const AttentionCall& call, const Sequence& sequence) noexcept {
+  if (const records::MaskCount* mask = counted_mask(call)) {
+    return std::min(mask->used_keys, sequence.kv_len);
+  }
+  return mask_is_unknown(call) ? sequence.kv_len : touched_keys(sequence).end;
+}
+
 bool is_lower_triangle(const Sequence& sequence) noexcept {
   const bool limited = sequence.causal != Causal::kNone || sequence.window.right >= 0;
   return limited && band_of(sequence).end <= 1;

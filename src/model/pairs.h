@@ -37,6 +37,9 @@ std::uint64_t admitted_pairs(const Sequence& sequence, std::int64_t from, std::i
 /// Keys that at least one query sees. They are contiguous, since the band moves one key a query.
 KeyRange touched_keys(const Sequence& sequence) noexcept;
 
+/// Leading keys of a call's sequence up to the last one that a query may see; all where a mask was not counted.
+std::int64_t used_keys(const records::AttentionCall& call, const Sequence& sequence) noexcept;
+
 /// No query i sees a key beyond i because a causal rule or a window says so.
 bool is_lower_triangle(const Sequence& sequence) noexcept;
 

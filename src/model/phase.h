@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "headscope/types.h"
 #include "records/attention_call.h"
@@ -23,5 +24,8 @@ namespace headscope::model {
 /// batch whose sequences differ is mixed; sequences without queries are left out. Unknown when the
 /// lengths are.
 Phase phase_of(const records::AttentionCall& call, std::int64_t decode_max_q) noexcept;
+
+/// What each phase has of a mixed call. Pairs are those of causality and window, of one head.
+std::shared_ptr<const records::PhaseShares> phase_shares(const records::AttentionCall& call, std::int64_t decode_max_q);
 
 }  // namespace headscope::model

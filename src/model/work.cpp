@@ -1,5 +1,6 @@
 #include "model/work.h"
 
+#include <new>
 #include <optional>
 
 #include "base/wide.h"
@@ -55,10 +56,18 @@ CostedCall cost(const AttentionCall& call, std::int64_t decode_max_q) noexcept {
   CostedCall costed;
   costed.call = &call;
   costed.phase = phase_of(call, decode_max_q);
+  if (costed.phase == Phase::kMixed) {
+    try {
+      costed.phase_shares = phase_shares(call, decode_max_q);
+    } catch (const std::bad_alloc&) {
+      // Stays one mixed call.
+    }
+  }
 
   const bool recomputes_scores = is_backward(call) && is_fused(call);
   const std::optional<CallPairs> pairs = call_pairs(call);
   if (pairs) {
+    costed.queries = pairs->queries;
     costed.pairs = fit(pairs->admitted);
     if (costed.pairs) {
       set_flops(call, *pairs, costed);

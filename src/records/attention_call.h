@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -282,10 +283,23 @@ struct MemoryParts {
   friend bool operator==(const MemoryParts&, const MemoryParts&) = default;
 };
 
+/// Phases are counted by their enum.
+inline constexpr std::size_t kPhases = static_cast<std::size_t>(Phase::kMixed) + 1;
+
+/// What each phase has of a batch that holds several.
+struct PhaseShares {
+  std::array<std::uint64_t, kPhases> sequences{};
+  std::array<std::uint64_t, kPhases> queries{};
+  std::array<std::uint64_t, kPhases> pairs{};     ///< admitted, by which time and FLOPs divide
+  std::array<std::uint64_t, kPhases> elements{};  ///< of Q, K, V and O, by which bytes divide
+};
+
 /// A call with its work. Unknown figures are std::nullopt.
 struct CostedCall {
   const AttentionCall* call = nullptr;
   Phase phase = Phase::kUnknown;
+  std::shared_ptr<const PhaseShares> phase_shares;  ///< when `phase` is kMixed
+  std::optional<std::uint64_t> queries;             ///< over the batch, of one head
   std::optional<std::uint64_t> pairs;
   std::optional<std::uint64_t> flops;
   std::optional<std::uint64_t> flops_dense;

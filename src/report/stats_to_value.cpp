@@ -3,6 +3,7 @@
 
 #include "headscope/metric.h"
 #include "headscope/report.h"
+#include "report/inference_to_value.h"
 #include "report/json_writer.h"
 #include "report/row_figures.h"
 
@@ -12,6 +13,7 @@ namespace {
 using Object = Value::Object;
 using List = Value::List;
 using report::figures_of;
+using report::to_value;
 
 struct Absent {
   std::string_view key;
@@ -20,10 +22,6 @@ struct Absent {
 
 /// Sections of the schema that this version does not make.
 constexpr Absent kAbsentSections[] = {
-    {"positions", "latency by sequence position is not collected by this version"},
-    {"kv_cache", "cache objects are not observed by this version"},
-    {"stages", "stages are not labelled by this version"},
-    {"requests", "requests are not labelled by this version"},
     {"roofline", "peaks of the device are not measured by this version"},
     {"patterns", "attention weights are not sampled by this version"},
     {"tolerance", "replays are not compared by this version"},
@@ -48,11 +46,11 @@ Object reasons(std::span<const Absent> absent) {
 
 Value text_or_null(const std::string& text) { return text.empty() ? Value() : Value(text); }
 
-Value to_value(const Range& range) {
+Value size_to_value(const Range& range) {
   if (range.min == range.max) {
     return range.min;
   }
-  return Object{{"min", range.min}, {"max", range.max}, {"mean", range.mean}};
+  return report::to_value(range);
 }
 
 std::string_view word(Memory memory) {
@@ -153,6 +151,18 @@ Object meta_to_value(const Stats& stats) {
   if (memory_absent(stats)) {
     sections.emplace_back("memory", stats.meta.trace ? "memory is not read from traces" : "the option memory is off");
   }
+  const auto absent = [&sections](bool is, std::string_view key, std::string_view reason) {
+    if (is) {
+      sections.emplace_back(key, reason);
+    }
+  };
+  absent(stats.phases.empty(), "phases", "no attention was seen");
+  absent(stats.positions.empty(), "positions", "no forward call with known lengths was timed");
+  absent(stats.requests == std::nullopt, "requests", "nothing was prefilled or decoded");
+  absent(stats.kv_cache.empty(), "kv_cache",
+         stats.meta.trace ? "a trace does not tell how full caches are"
+                          : "no cache was seen: give the model, or register the cache");
+  absent(stats.stages.empty(), "stages", "no part of the program was marked: use stage()");
   if (stats.steps.empty()) {
     sections.emplace_back("steps", "no step has ended: call step() at the end of each");
   }
@@ -191,14 +201,14 @@ Object to_value(const AttentionRow& row) {
       {"inside_backward", row.inside_backward},
       {"device", row.device},
       {"dtype", row.dtype},
-      {"batch", to_value(row.batch)},
+      {"batch", size_to_value(row.batch)},
       {"heads", row.heads},
       {"kv_heads", row.kv_heads},
       {"model_kv_heads", row.model_kv_heads},
       {"head_dim", row.head_dim},
       {"head_dim_v", row.head_dim_v},
-      {"q_len", to_value(row.q_len)},
-      {"kv_len", to_value(row.kv_len)},
+      {"q_len", size_to_value(row.q_len)},
+      {"kv_len", size_to_value(row.kv_len)},
       {"causal", row.causal},
       {"causal_alignment", row.causal_alignment},
       {"mask", text_or_null(row.mask)},
@@ -336,6 +346,11 @@ List rows_to_value(const std::vector<Row>& rows) {
   return out;
 }
 
+template <class Row>
+Value list_or_null(const std::vector<Row>& rows) {
+  return rows.empty() ? Value() : Value(rows_to_value(rows));
+}
+
 Object to_value(const MemorySection& memory) {
   Value peak;
   if (!memory.devices.empty()) {
@@ -403,6 +418,11 @@ Value to_value(const Stats& stats) {
       {"meta", meta_to_value(stats)},
       {"total", std::move(total)},
       {"attention_breakdown", rows_to_value(stats.attention_breakdown)},
+      {"phases", list_or_null(stats.phases)},
+      {"positions", list_or_null(stats.positions)},
+      {"requests", stats.requests ? Value(report::to_value(*stats.requests)) : Value()},
+      {"kv_cache", list_or_null(stats.kv_cache)},
+      {"stages", list_or_null(stats.stages)},
       {"heads", heads_absent(stats) ? Value() : Value(rows_to_value(stats.heads))},
       {"calls", calls_absent(stats) ? Value() : Value(rows_to_value(stats.calls))},
       {"steps", stats.steps.empty() ? Value() : Value(rows_to_value(stats.steps))},

@@ -4,7 +4,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <mutex>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "records/call_sink.h"
@@ -22,6 +26,7 @@ struct Collected {
   std::int64_t on_ns = 0;
   std::int64_t steps = 0;
   Counters counters;
+  std::map<std::string, StageSums, std::less<>> stages;
 };
 
 /// Takes the hooks' calls and folds them for the running sessions.
@@ -68,6 +73,10 @@ class Collector final : public records::CallSink {
   /// The step that begins has number `step_number`.
   void reset(Session& session, std::int64_t step_number);
   [[nodiscard]] Collected collect(Session& session);
+  /// What came since the last window, or since the start or reset; collect() still shows it.
+  [[nodiscard]] Collected take_window(Session& session);
+  /// No effect on a session that is not on. Names beyond kMaxStages share "(others)".
+  void add_stage(Session& session, std::string_view stage, std::int64_t time_ns) noexcept;
 
   /// Folds all rings and moves out the calls that wait for a device clock (those with device_ops).
   [[nodiscard]] std::vector<PendingCall> take_pending();

@@ -31,6 +31,15 @@ std::int64_t on_ns(const Session& session, std::int64_t now_ns) noexcept {
   return session.on_ns + (session.on_since_ns ? now_ns - *session.on_since_ns : 0);
 }
 
+/// Counters since the last reset.
+Counters counted(const Session& session, const LiveCounters& now) noexcept {
+  Counters sum = session.counted;
+  if (session.on_since_ns) {
+    sum += now.read() - session.on_since_counters;
+  }
+  return sum;
+}
+
 void finish_stretch(Session& session, std::int64_t now_ns, const Counters& now) noexcept {
   if (session.on_since_ns) {
     session.on_ns = on_ns(session, now_ns);
@@ -142,6 +151,9 @@ void Collector::step(Session& session) {
 void Collector::reset(Session& session, std::int64_t step_number) {
   const std::lock_guard lock(control_);
   session.collected = aggregate::Aggregate(session.wanted());
+  session.windows = aggregate::Aggregate(session.wanted());
+  session.stages.clear();
+  session.window = {.step_number = step_number};
   session.detached.reset();
   session.step_sums = {};
   session.series = {};
@@ -174,17 +186,63 @@ Collected Collector::collect(Session& session) {
                       .series = session.series,
                       .on_ns = on_ns(session, base::monotonic_ns()),
                       .steps = session.steps,
-                      .counters = session.counted};
+                      .counters = counted(session, counters_),
+                      .stages = session.stages};
+  collected.aggregate.merge(session.windows);
   collected.aggregate.merge(session.collected);
-  if (!session.running()) {
-    return collected;
-  }
-  const auto slot = static_cast<std::size_t>(session.slot);
-  visit_drained([&](ThreadRing& ring) { collected.aggregate.merge(ring.partials[slot]->aggregate); });
-  if (session.on_since_ns) {
-    collected.counters += counters_.read() - session.on_since_counters;
+  if (session.running()) {
+    const auto slot = static_cast<std::size_t>(session.slot);
+    visit_drained([&](ThreadRing& ring) { collected.aggregate.merge(ring.partials[slot]->aggregate); });
   }
   return collected;
+}
+
+Collected Collector::take_window(Session& session) {
+  const std::lock_guard lock(control_);
+  settle(session);
+  Collected window{.aggregate = std::exchange(session.collected, aggregate::Aggregate(session.wanted()))};
+  if (session.running()) {
+    const auto slot = static_cast<std::size_t>(session.slot);
+    visit_drained([&](ThreadRing& ring) {
+      window.aggregate.merge(std::exchange(ring.partials[slot]->aggregate, aggregate::Aggregate(session.wanted())));
+    });
+  }
+  session.windows.merge(window.aggregate);
+
+  const WindowStart start = std::exchange(session.window, {.on_ns = on_ns(session, base::monotonic_ns()),
+                                                           .steps = session.steps,
+                                                           .step_number = session.step_number,
+                                                           .counters = counted(session, counters_),
+                                                           .stages = session.stages});
+  window.series = session.series.since(start.step_number);
+  window.on_ns = session.window.on_ns - start.on_ns;
+  window.steps = session.steps - start.steps;
+  window.counters = session.window.counters - start.counters;
+  for (const auto& [stage, sums] : session.stages) {
+    const auto before = start.stages.find(stage);
+    const StageSums earlier = before == start.stages.end() ? StageSums{} : before->second;
+    if (sums.count > earlier.count) {
+      window.stages[stage] = {sums.count - earlier.count, sums.time_ns - earlier.time_ns};
+    }
+  }
+  return window;
+}
+
+void Collector::add_stage(Session& session, std::string_view stage, std::int64_t time_ns) noexcept {
+  const std::lock_guard lock(control_);
+  if (!session.on_since_ns) {
+    return;
+  }
+  try {
+    auto known = session.stages.find(stage);
+    if (known == session.stages.end()) {
+      known = session.stages.emplace(session.stages.size() < kMaxStages ? stage : "(others)", StageSums{}).first;
+    }
+    ++known->second.count;
+    known->second.time_ns += time_ns;
+  } catch (...) {
+    counters_.hook_error();  // out of memory
+  }
 }
 
 std::vector<PendingCall> Collector::take_pending() {

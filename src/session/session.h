@@ -1,9 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "aggregate/aggregate.h"
 #include "aggregate/step_series.h"
@@ -15,6 +19,9 @@ namespace headscope::session {
 
 /// Running profilers at once: bits in AttentionCall::sessions.
 inline constexpr int kMaxRunning = 16;
+
+/// Stages that a session tells apart.
+inline constexpr std::size_t kMaxStages = 256;
 
 struct Session;
 
@@ -30,10 +37,25 @@ struct Partial {
   std::unique_ptr<Partial> next;  ///< of Session::detached
 };
 
+/// Of the stretches between the start and the end of a stage.
+struct StageSums {
+  std::uint64_t count = 0;
+  std::int64_t time_ns = 0;
+};
+
+/// What a session had when its last window was taken.
+struct WindowStart {
+  std::int64_t on_ns = 0;
+  std::int64_t steps = 0;
+  std::int64_t step_number = 0;
+  Counters counters;
+  std::map<std::string, StageSums, std::less<>> stages;
+};
+
 /// One profiler: its options, and what it collected while it does not run. All members are guarded by the Collector
 /// that it is given to, except those that say otherwise.
 struct Session {
-  explicit Session(const Options& chosen) : options(chosen), collected(wanted()) {}
+  explicit Session(const Options& chosen) : options(chosen), collected(wanted()), windows(wanted()) {}
 
   /// Whether a call recorded by `thread` belongs to this session; the sessions bit of the call is set.
   [[nodiscard]] bool sees(const records::AttentionCall& call, std::uint32_t thread) const noexcept;
@@ -60,8 +82,11 @@ struct Session {
   std::int64_t on_ns_before_step = 0;
   Counters counted;  ///< of finished stretches
   Counters on_since_counters;
-  aggregate::Aggregate collected;  ///< of finished runs
-  aggregate::StepSums step_sums;   ///< of the step that goes on, from finished runs
+  aggregate::Aggregate collected;  ///< of finished runs, since the last window was taken
+  aggregate::Aggregate windows;    ///< of the windows that were taken
+  std::map<std::string, StageSums, std::less<>> stages;
+  WindowStart window;
+  aggregate::StepSums step_sums;  ///< of the step that goes on, from finished runs
   aggregate::StepSeries series;
   std::unique_ptr<Partial> detached;  ///< of finished runs, not yet in `collected`
 };

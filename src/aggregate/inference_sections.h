@@ -1,0 +1,12 @@
+#pragma once
+
+#include "aggregate/aggregate.h"
+#include "aggregate/layer_table.h"
+#include "headscope/stats.h"
+
+namespace headscope::aggregate {
+
+/// Fills the phases, positions and requests of `stats`.
+void fill_inference(const Aggregate& aggregate, const LayerTable& layers, Stats& stats);
+
+}  // namespace headscope::aggregate
