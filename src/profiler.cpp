@@ -213,7 +213,7 @@ class AttentionProfiler::Impl {
     fill_stages(collected, stats);
     fill_scope_memory(session.options, scope_memory, stats.memory);
     if (const std::int64_t since = first_start_ns.load(); since != 0) {
-      std::ranges::move(kv_cache::the_registry().rows(since), std::back_inserter(stats.kv_cache));
+      std::ranges::move(kv_cache::the_registry().rows(since, id), std::back_inserter(stats.kv_cache));
     }
     return stats;
   }
@@ -225,6 +225,8 @@ class AttentionProfiler::Impl {
     }
   }
 
+  static inline std::atomic<std::uint64_t> last_id{0};
+  const std::uint64_t id = ++last_id;
   std::atomic<std::int64_t> first_start_ns{0};  ///< since the last reset; 0: not started
   session::Session session;
   session::Collector& collector;
@@ -301,6 +303,8 @@ Stats AttentionProfiler::take_window() {
   impl.bring_in();
   return impl.stats_of(impl.collector.take_window(impl.session));
 }
+
+std::uint64_t AttentionProfiler::id() const noexcept { return impl_ ? impl_->id : 0; }
 
 void AttentionProfiler::add_stage(std::string_view stage, Nanoseconds time) noexcept {
   if (impl_) {

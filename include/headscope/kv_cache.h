@@ -109,13 +109,14 @@ class Entry;
 /// after that with its last figures. Thread-safe.
 class HEADSCOPE_EXPORT KvCacheGauge {
  public:
-  [[nodiscard]] explicit KvCacheGauge(std::string name);
+  /// `profiler`: AttentionProfiler::id() of the only one that shows it; 0: all do.
+  [[nodiscard]] explicit KvCacheGauge(std::string name, std::uint64_t profiler = 0);
   KvCacheGauge(const KvCacheGauge&) = delete;
   KvCacheGauge& operator=(const KvCacheGauge&) = delete;
   ~KvCacheGauge();
 
   /// The cache as a whole first, then its layers, if they are of interest. Throws Error for negative figures, and for
-  /// more used than reserved or reserved than capacity; the figures before stay.
+  /// more used than reserved or than capacity; the figures before stay.
   void set(std::vector<KvCacheUse> uses);
 
  private:

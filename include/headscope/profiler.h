@@ -63,6 +63,9 @@ class HEADSCOPE_EXPORT AttentionProfiler {
   /// A snapshot; also valid while running and while other threads run attention.
   [[nodiscard]] Stats get_stats() const;
 
+  /// Differs from that of every other profiler of the process; stays when the profiler is moved.
+  [[nodiscard]] std::uint64_t id() const noexcept;
+
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;

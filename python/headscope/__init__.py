@@ -24,9 +24,10 @@ refuse_unsupported_platform()
 
 if TYPE_CHECKING:
     from headscope._build_info import VERSION as __version__
-    from headscope._native import Budget, Error, Violation
+    from headscope._native import Budget, Error, KvCacheTracker, Violation
     from headscope.about import capabilities, metrics
     from headscope.annotate import layer, register_attention_op
+    from headscope.caches import register_kv_cache
     from headscope.comparing import Comparison, compare
     from headscope.profiler import AttentionProfiler
     from headscope.stats import Stats
@@ -38,6 +39,7 @@ __all__ = [
     "Budget",
     "Comparison",
     "Error",
+    "KvCacheTracker",
     "Stats",
     "SweepResult",
     "Violation",
@@ -49,6 +51,7 @@ __all__ = [
     "metrics",
     "read_trace",
     "register_attention_op",
+    "register_kv_cache",
     "sweep",
 ]
 
@@ -60,6 +63,7 @@ _HOMES = {
     "Budget": "headscope._native",
     "Comparison": "headscope.comparing",
     "Error": "headscope._native",
+    "KvCacheTracker": "headscope._native",
     "Stats": "headscope.stats",
     "SweepResult": "headscope.sweeping",
     "Violation": "headscope._native",
@@ -69,6 +73,7 @@ _HOMES = {
     "metrics": "headscope.about",
     "read_trace": "headscope.trace",
     "register_attention_op": "headscope.annotate",
+    "register_kv_cache": "headscope.caches",
     "sweep": "headscope.sweeping",
 }
 

@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 MAX_RUNNING: int
@@ -72,6 +72,7 @@ class Stats:
     def check(self, budget: Budget) -> list[Violation]: ...
 
 class Profiler:
+    id: int
     running: bool
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Profiler:
     def add_stage(self, stage: str, time_ns: int) -> None: ...
 
 class KvCacheGauge:
-    def __init__(self, name: str) -> None: ...
+    def __init__(self, name: str, profiler: int = 0) -> None: ...
     def set(self, uses: list[dict[str, Any]]) -> None: ...
 
 class KvCacheTracker:

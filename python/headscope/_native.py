@@ -17,6 +17,6 @@ except ModuleNotFoundError as missing:
 refuse_other_torch(build_info().TORCH_VERSION, torch.__version__)
 
 from headscope import _core as core  # noqa: E402
-from headscope._core import Budget, Error, Violation  # noqa: E402
+from headscope._core import Budget, Error, KvCacheTracker, Violation  # noqa: E402
 
-__all__ = ["Budget", "Error", "Violation", "core"]
+__all__ = ["Budget", "Error", "KvCacheTracker", "Violation", "core"]

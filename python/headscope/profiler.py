@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, cast
 from torch import nn
 
 from headscope._native import Budget, Error, core
+from headscope.caches.watch import CacheWatch
 from headscope.integrations.torch_profiler import follow_torch_profiler
 from headscope.layers import LayerHooks
 from headscope.schedule import Schedule, Windows
@@ -36,7 +38,8 @@ class AttentionProfiler:
             prof.step()                            # optional: ends a step
         print(prof.get_stats())
 
-    model: gives layers their names (module paths) and the model's head counts. Optional.
+    model: gives layers their names (module paths), the model's head counts, and its key/value caches
+        (`stats["kv_cache"]`). Optional.
     schedule: which steps are collected: what `torch.profiler.schedule(wait=…, warmup=…, active=…)` returns, or any
         function from a step's number (0 begins at the start) to a ProfilerAction. Each active window starts afresh;
         `get_stats()` shows the open window, else the last one. Steps outside cost nothing: the hooks are idle.
@@ -100,6 +103,7 @@ class AttentionProfiler:
         self._starts = 0
         self._hooks: LayerHooks | None = None
         self._last_hooks: LayerHooks | None = None  # also once removed
+        self._caches: CacheWatch | None = None
         self._windows = None if schedule is None else Windows(schedule, self._core, self._observe)
 
     @property
@@ -209,10 +213,34 @@ class AttentionProfiler:
             else:
                 self._core.reset()
 
-    def get_stats(self) -> Stats:
-        """A snapshot of what was collected so far; also valid while running, and before the first start."""
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Marks a part of the program that is not attention (tokenise, sample, detokenise), so that attention's share
+        of the whole is seen in `stats["stages"]`. Stages of one name are summed; names beyond 256 share one row.
+        """
+        if not isinstance(name, str) or not name:
+            raise Error(f"a stage has a name, such as 'tokenize', not {name!r}")
+        start = time.monotonic_ns()
+        try:
+            yield
+        finally:
+            self._core.add_stage(name, time.monotonic_ns() - start)
+
+    def get_stats(self, *, window: bool = False) -> Stats:
+        """A snapshot of what was collected so far; also valid while running, and before the first start.
+
+        window: only what came since the last call with `window=True`, or since the start: the last interval of a
+            server that goes on. `get_stats()` shows the whole all the same. Windows belong to one reader. Raises Error
+            with a schedule, which has windows of its own.
+        """
         with self._lock:
             self._name_compiled_layers()
+            if self._caches is not None:
+                self._caches.refresh()
+            if window:
+                if self._windows is not None:
+                    raise Error("get_stats(window=True) of a profiler with a schedule: its windows come from on_ready")
+                return Stats(self._core.take_window())
             return Stats(self._core.get_stats() if self._windows is None else self._windows.snapshot())
 
     def assert_budget(self, budget: Budget | None = None, **limits: Any) -> None:
@@ -251,10 +279,13 @@ class AttentionProfiler:
         """Attaches the hooks that name layers, or detaches them."""
         if on and self._hooks is None and self._model is not None:
             self._hooks = self._last_hooks = LayerHooks(self._model)
+            self._caches = CacheWatch(self._model, self._core)
         elif not on and self._hooks is not None:
             self._name_compiled_layers()
             self._hooks.remove()
             self._hooks = None
+            if self._caches is not None:
+                self._caches.remove()
 
     def _name_compiled_layers(self) -> None:
         if self._last_hooks is not None:

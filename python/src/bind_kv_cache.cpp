@@ -138,7 +138,7 @@ std::uint32_t block_from_python(py::handle value) {
 void bind_kv_cache(py::module_& module) {
   using Unlocked = py::call_guard<py::gil_scoped_release>;
   py::class_<KvCacheGauge>(module, "KvCacheGauge", "Shows a cache whose owner knows how full it is.")
-      .def(py::init<std::string>(), py::arg("name"))
+      .def(py::init<std::string, std::uint64_t>(), py::arg("name"), py::arg("profiler") = 0)
       .def("set", [](KvCacheGauge& gauge, const std::vector<py::dict>& uses) { gauge.set(uses_from_python(uses)); });
 
   using Tracker = KvCacheTracker;

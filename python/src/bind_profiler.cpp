@@ -46,6 +46,7 @@ void bind_profiler(py::module_& module) {
             profiler.add_stage(stage, Nanoseconds(time_ns));
           },
           py::arg("stage"), py::arg("time_ns"), Unlocked())
+      .def_property_readonly("id", &AttentionProfiler::id)
       .def_property_readonly("running", &AttentionProfiler::running);
   module.attr("MAX_RUNNING") = AttentionProfiler::kMaxRunning;
 }

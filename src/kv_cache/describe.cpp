@@ -96,7 +96,6 @@ void check(const KvCacheUse& use, const std::string& cache) {
     }
   };
   within("used_tokens", use.used_tokens, "reserved_tokens", use.reserved_tokens);
-  within("reserved_tokens", use.reserved_tokens, "capacity_tokens", use.capacity_tokens);
   within("used_tokens", use.used_tokens, "capacity_tokens", use.capacity_tokens);
   within("padding_tokens", use.padding_tokens, "used_tokens", use.used_tokens);
   if (use.blocks) {

@@ -5,7 +5,8 @@
 
 namespace headscope {
 
-KvCacheGauge::KvCacheGauge(std::string name) : entry_(kv_cache::the_registry().open(std::move(name))) {}
+KvCacheGauge::KvCacheGauge(std::string name, std::uint64_t profiler)
+    : entry_(kv_cache::the_registry().open(std::move(name), {}, profiler)) {}
 
 KvCacheGauge::~KvCacheGauge() { entry_->close(); }
 

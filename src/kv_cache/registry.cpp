@@ -7,8 +7,8 @@
 
 namespace headscope::kv_cache {
 
-Entry::Entry(std::string name, Read read)
-    : name_(std::move(name)), read_(std::move(read)), opened_ns_(base::monotonic_ns()) {}
+Entry::Entry(std::string name, Read read, std::uint64_t profiler)
+    : name_(std::move(name)), read_(std::move(read)), profiler_(profiler), opened_ns_(base::monotonic_ns()) {}
 
 void Entry::set(std::vector<KvCacheUse> uses) {
   for (const KvCacheUse& use : uses) {
@@ -65,8 +65,8 @@ void Entry::append_rows(std::vector<KvCacheRow>& rows) const {
   }
 }
 
-std::shared_ptr<Entry> Registry::open(std::string name, Entry::Read read) {
-  auto entry = std::make_shared<Entry>(std::move(name), std::move(read));
+std::shared_ptr<Entry> Registry::open(std::string name, Entry::Read read, std::uint64_t profiler) {
+  auto entry = std::make_shared<Entry>(std::move(name), std::move(read), profiler);
   const std::lock_guard lock(mutex_);
   const auto closed = std::ranges::count_if(entries_, [](const auto& known) { return known->closed(); });
   if (static_cast<std::size_t>(closed) > kMaxClosed) {
@@ -83,11 +83,11 @@ void Registry::sample() {
   }
 }
 
-std::vector<KvCacheRow> Registry::rows(std::int64_t since_ns) const {
+std::vector<KvCacheRow> Registry::rows(std::int64_t since_ns, std::uint64_t profiler) const {
   std::vector<KvCacheRow> rows;
   const std::lock_guard lock(mutex_);
   for (const auto& entry : entries_) {
-    if (entry->seen_since(since_ns)) {
+    if (entry->is_for(profiler) && entry->seen_since(since_ns)) {
       entry->append_rows(rows);
     }
   }

@@ -19,8 +19,9 @@ class Entry {
  public:
   using Read = std::function<std::vector<KvCacheUse>()>;
 
-  /// `read`: how full the cache is; empty for one whose figures are set().
-  Entry(std::string name, Read read);
+  /// `read`: how full the cache is; empty for one whose figures are set(). `profiler`: the only one that shows it; 0:
+  /// all do.
+  Entry(std::string name, Read read, std::uint64_t profiler);
 
   void set(std::vector<KvCacheUse> uses);
   /// Adds a point to the growth of a cache that is read.
@@ -30,6 +31,7 @@ class Entry {
 
   /// Alive at or after `since_ns` on the monotonic clock.
   [[nodiscard]] bool seen_since(std::int64_t since_ns) const;
+  [[nodiscard]] bool is_for(std::uint64_t profiler) const noexcept { return profiler_ == 0 || profiler_ == profiler; }
   [[nodiscard]] bool closed() const;
   void append_rows(std::vector<KvCacheRow>& rows) const;
 
@@ -39,6 +41,7 @@ class Entry {
   mutable std::mutex mutex_;
   std::string name_;
   Read read_;
+  std::uint64_t profiler_;
   std::vector<KvCacheUse> uses_;
   Growth growth_;
   std::int64_t opened_ns_;
@@ -51,10 +54,10 @@ class Registry {
   /// Closed caches that are remembered.
   static constexpr std::size_t kMaxClosed = 64;
 
-  std::shared_ptr<Entry> open(std::string name, Entry::Read read = {});
+  std::shared_ptr<Entry> open(std::string name, Entry::Read read = {}, std::uint64_t profiler = 0);
   void sample();
-  /// Of the caches that lived at or after `since_ns`, oldest first.
-  [[nodiscard]] std::vector<KvCacheRow> rows(std::int64_t since_ns) const;
+  /// What `profiler` shows of the caches that lived at or after `since_ns`, oldest first.
+  [[nodiscard]] std::vector<KvCacheRow> rows(std::int64_t since_ns, std::uint64_t profiler) const;
 
  private:
   mutable std::mutex mutex_;
