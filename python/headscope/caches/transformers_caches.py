@@ -29,10 +29,10 @@ def contiguous_caches(cache: Any) -> list[tuple[str, Any]]:
     return [(".self", inner), (".cross", cache.cross_attention_cache)]
 
 
-def read(cache: Any, lengths: dict[str, int] | None = None, padding_per_slot: int | None = None) -> list[Figures]:
+def read(cache: Any, lengths: dict[str, int] | None = None, padding: int | None = None) -> list[Figures]:
     """The cache as a whole, then its layers. Empty for a cache that holds nothing yet.
 
-    lengths: of a paged cache, tokens of each request. padding_per_slot: pad tokens in the batch's prompts.
+    lengths: of a paged cache, tokens of each request. padding: pad tokens in the batch.
     """
     if _is_paged(cache):
         return _read_paged(cache, lengths or {})
@@ -41,12 +41,39 @@ def read(cache: Any, lengths: dict[str, int] | None = None, padding_per_slot: in
     if not known:
         return []
     whole = _whole([figures for _, figures in known])
-    if padding_per_slot is not None:
-        whole["padding_tokens"] = min(padding_per_slot, whole["used_tokens"])
+    if padding is not None:
+        whole["padding_tokens"] = min(padding, whole["used_tokens"])
     whole["device_free_bytes"] = _free_bytes(_layers(cache)[known[0][0]])
     for index, figures in known:
         figures["layer"] = str(index)
     return [whole, *(figures for _, figures in known)]
+
+
+def length(cache: Any) -> int | None:
+    """Tokens that each sequence of the first layer has seen, from what lies on the host: a microsecond. None where
+    figures cannot be advanced by it (paged and quantized caches)."""
+    layers = getattr(cache, "layers", None)
+    if not layers or hasattr(layers[0], "_quantized_keys"):
+        return None
+    layer = layers[0]
+    if hasattr(layer, "cumulative_length") or hasattr(layer, "max_cache_len"):
+        return _length(layer)
+    keys = layer.keys
+    return keys.shape[-2] if isinstance(keys, torch.Tensor) else None
+
+
+def advanced(figures: list[Figures], tokens: int) -> list[Figures]:
+    """Figures that were read earlier, after `tokens` more tokens of each sequence."""
+    layers = []
+    for layer in figures[1:]:
+        used = layer["used_tokens"] + layer["sequences"] * tokens
+        if layer["capacity_tokens"] is not None:
+            used = min(used, layer["capacity_tokens"])
+        layers.append({**layer, "used_tokens": used, "reserved_tokens": max(layer["reserved_tokens"], used)})
+    kept = {key: figures[0][key] for key in ("padding_tokens", "device_free_bytes") if key in figures[0]}
+    whole = _whole(layers)
+    del whole["layer"]
+    return [{**whole, **kept}, *layers]
 
 
 def _layers(cache: Any) -> list[Any]:
