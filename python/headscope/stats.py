@@ -7,11 +7,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 from headscope._native import Budget, Error, Violation, core
 
 Row = dict[str, Any]
+Table = Literal["attention_breakdown", "heads", "calls", "steps", "phases", "positions", "kv_cache", "stages"]
 
 
 class Stats(Mapping[str, Any]):
@@ -148,14 +149,14 @@ class Stats(Mapping[str, Any]):
 
         _write(path, page(self._data))
 
-    def to_pandas(self, table: Literal["attention_breakdown", "heads", "calls"] = "attention_breakdown") -> Any:
-        """A pandas.DataFrame, one line a row. Inner keys get a dot: `time_ns.p50`.
+    def to_pandas(self, table: Table = "attention_breakdown") -> Any:
+        """A pandas.DataFrame, one line a row; of "positions" a bin of a series. Inner keys get a dot: `time_ns.p50`.
 
         Raises Error when pandas is missing, or when the table was not collected.
         """
-        if table not in ("attention_breakdown", "heads", "calls"):
-            raise Error(f"table must be 'attention_breakdown', 'heads' or 'calls', not {table!r}")
-        rows = self._data[table]
+        if table not in get_args(Table):
+            raise Error(f"table must be one of {', '.join(map(repr, get_args(Table)))}, not {table!r}")
+        rows = _bins(self._data[table]) if table == "positions" else self._data[table]
         if rows is None:
             reason = self._data["meta"].get("absent_sections", {}).get(table, "it was not collected")
             raise Error(f"there is no table {table!r}: {reason}")
@@ -200,6 +201,14 @@ def _write(path: str | os.PathLike[str], text: str) -> None:
             file.write(text)
     except OSError as error:
         raise Error(f"cannot write {os.fspath(path)}: {error.strerror}") from error
+
+
+def _bins(series: list[Row] | None) -> list[Row] | None:
+    """A row a bin, with what its series says of it."""
+    if series is None:
+        return None
+    described = [({k: v for k, v in one.items() if k not in ("bins", "fit", "outliers")}, one["bins"]) for one in series]
+    return [{**about, **bin} for about, bins in described for bin in bins]
 
 
 def _flat_rows(rows: list[Row]) -> list[Row]:

@@ -7,6 +7,7 @@
 #include "headscope/metric.h"
 #include "headscope/report.h"
 #include "report/footnotes.h"
+#include "report/inference_lines.h"
 #include "report/layer_names.h"
 #include "report/number_text.h"
 #include "report/row_tables.h"
@@ -150,6 +151,9 @@ std::string to_text(const Stats& stats, const TextOptions& options) {
   append_wrapped(out, summary(stats), options.width, "  ");
   append_wrapped(out, time_line(stats.time), options.width, "  ");
   if (const std::string line = memory_line(stats.memory); !line.empty()) {
+    append_wrapped(out, line, options.width, "  ");
+  }
+  for (const std::string& line : report::inference_lines(stats)) {
     append_wrapped(out, line, options.width, "  ");
   }
   append_table(out, report::layer_table(stats, options.max_rows), options.width);

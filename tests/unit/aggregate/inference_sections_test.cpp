@@ -118,9 +118,7 @@ TEST(Requests, PassesAreThoseOfALayerAndTokensOfTheBatch) {
   EXPECT_EQ(stats.requests->per_token, Nanoseconds(5));
 }
 
-TEST(Requests, TrainingHasNone) {
-  EXPECT_FALSE(stats_of({a_call().shape(1, 1, 9, 8).time(0, 5)}).requests);
-}
+TEST(Requests, TrainingHasNone) { EXPECT_FALSE(stats_of({a_call().shape(1, 1, 9, 8).time(0, 5)}).requests); }
 
 TEST(LineFit, WeighsItsPoints) {
   // Two points of weight 1 on y = x pull no harder than one of weight 2.

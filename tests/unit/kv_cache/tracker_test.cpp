@@ -86,12 +86,12 @@ TEST(KvCacheTracker, WrongUseChangesNothing) {
   KvCacheTracker cache(shape(4, 4));
   const auto first = sequence_of(cache, {0, 1}, 5);
   const KvCacheUse before = cache.use();
-  EXPECT_THROW(cache.give_blocks(first, Blocks{2, 1}), Error);   // in use
-  EXPECT_THROW(cache.give_blocks(first, Blocks{2, 2}), Error);   // twice
-  EXPECT_THROW(cache.give_blocks(first, Blocks{3, 4}), Error);   // out of range
-  EXPECT_THROW(cache.append(first, 4), Error);                   // no block
+  EXPECT_THROW(cache.give_blocks(first, Blocks{2, 1}), Error);  // in use
+  EXPECT_THROW(cache.give_blocks(first, Blocks{2, 2}), Error);  // twice
+  EXPECT_THROW(cache.give_blocks(first, Blocks{3, 4}), Error);  // out of range
+  EXPECT_THROW(cache.append(first, 4), Error);                  // no block
   EXPECT_THROW(cache.append(first, -1), Error);
-  EXPECT_THROW(cache.truncate(first, 6), Error);                 // grows
+  EXPECT_THROW(cache.truncate(first, 6), Error);  // grows
   EXPECT_THROW((void)cache.share(first, 6), Error);
   EXPECT_THROW(cache.replace_block(first, 2, 3), Error);
   EXPECT_THROW(cache.free_sequence(first + 1), Error);
