@@ -207,8 +207,8 @@ def _bins(series: list[Row] | None) -> list[Row] | None:
     """A row a bin, with what its series says of it."""
     if series is None:
         return None
-    described = [({k: v for k, v in one.items() if k not in ("bins", "fit", "outliers")}, one["bins"]) for one in series]
-    return [{**about, **bin} for about, bins in described for bin in bins]
+    inner = ("bins", "fit", "outliers")
+    return [{**{k: v for k, v in one.items() if k not in inner}, **bin} for one in series for bin in one["bins"]]
 
 
 def _flat_rows(rows: list[Row]) -> list[Row]:

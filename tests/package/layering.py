@@ -61,7 +61,10 @@ LAYERS = (
     Layer("src/timeline", ("timeline/", "records/", "base/", *TYPES)),
     Layer("src/kv_cache", ("kv_cache/", "base/", "headscope/kv_cache.h", "headscope/error.h", *TYPES)),
     Layer("src/model", ("model/", "records/", "base/", *TYPES)),
-    Layer("src/aggregate", ("aggregate/", "model/", "records/", "base/", "headscope/stats.h", "headscope/annotate.h", *TYPES)),
+    Layer(
+        "src/aggregate",
+        ("aggregate/", "model/", "records/", "base/", "headscope/stats.h", "headscope/annotate.h", *TYPES),
+    ),
     Layer("src/report", ("report/", "headscope/"), ("fmt/",)),
     Layer("src", ("device_clock.h", "process.h", *EVERYTHING)),
     Layer("python/src", ("headscope/", "bindings.h", "convert.h"), ("pybind11/",), vendor_in_headers=True),

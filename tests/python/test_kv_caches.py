@@ -121,9 +121,11 @@ def test_left_padding_is_used_and_told_apart(llama: LlamaForCausalLM) -> None:
 
 def test_chunked_prefill_ends_with_the_same_tokens(llama: LlamaForCausalLM) -> None:
     steps = generate(
-        llama, DynamicCache(), of_dynamic, torch.randint(1, 97, (1, 12)), generation_config=GenerationConfig(
-            prefill_chunk_size=5, pad_token_id=0
-        )
+        llama,
+        DynamicCache(),
+        of_dynamic,
+        torch.randint(1, 97, (1, 12)),
+        generation_config=GenerationConfig(prefill_chunk_size=5, pad_token_id=0),
     )
     assert_equal_at_each_step(steps, "dynamic")
     assert steps.pairs[0][0]["used_tokens"] == 12
@@ -159,7 +161,11 @@ def test_sliding_cache_holds_no_more_than_its_window(window: int) -> None:
 def test_layers_of_a_hybrid_cache_have_rows_of_their_own() -> None:
     torch.manual_seed(0)
     config = transformers.Gemma3TextConfig(
-        **SIZES, head_dim=HEAD_DIM, sliding_window=6, layer_types=["sliding_attention", "full_attention"], pad_token_id=0
+        **SIZES,
+        head_dim=HEAD_DIM,
+        sliding_window=6,
+        layer_types=["sliding_attention", "full_attention"],
+        pad_token_id=0,
     )
     model = transformers.Gemma3ForCausalLM(config).eval()
     with AttentionProfiler(model) as profiler:

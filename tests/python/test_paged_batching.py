@@ -20,7 +20,8 @@ PAGE, BLOCKS, NEW_TOKENS = 16, 24, 6
 @pytest.fixture
 def model(monkeypatch: pytest.MonkeyPatch) -> LlamaForCausalLM:
     # The engine asks for free GPU memory; here it is a number.
-    monkeypatch.setattr(paged.PagedAttentionMemoryHandler, "get_available_memory", staticmethod(lambda *_, **__: 1 << 22))
+    free_memory = staticmethod(lambda *_, **__: 1 << 22)
+    monkeypatch.setattr(paged.PagedAttentionMemoryHandler, "get_available_memory", free_memory)
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=97,

@@ -116,7 +116,10 @@ def test_hooks_are_on_the_model_in_warmup_and_recorded_steps_only(loop):
             counts.append(hook_counts(model))
             profiler.step()
 
-    assert counts == [0, 0, 2, 2, 0, 0]
+    # Two name the layer; where transformers is loaded a third looks for caches.
+    on = counts[2]
+    assert on in (2, 3)
+    assert counts == [0, 0, on, on, 0, 0]
     assert hook_counts(model) == 0
 
 

@@ -103,5 +103,3 @@ def _tensors(name: str, given: Any) -> list[torch.Tensor]:
     if any(tensor.numel() == 0 for tensor in tensors):
         raise Error(f"{name} holds a tensor without elements: register the cache once it is allocated")
     return tensors
-
-

@@ -50,5 +50,5 @@ def _following(method: Any) -> Any:
 def _note(cache: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     names = ("request_id", "past_length", "query_length")
     request, past, query = (args[i] if i < len(args) else kwargs.get(name) for i, name in enumerate(names))
-    if isinstance(past, int) and isinstance(query, int):
+    if isinstance(request, str) and isinstance(past, int) and isinstance(query, int):
         _lengths.setdefault(cache, {})[request] = past + query

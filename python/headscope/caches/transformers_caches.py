@@ -70,10 +70,10 @@ def advanced(figures: list[Figures], tokens: int) -> list[Figures]:
         if layer["capacity_tokens"] is not None:
             used = min(used, layer["capacity_tokens"])
         layers.append({**layer, "used_tokens": used, "reserved_tokens": max(layer["reserved_tokens"], used)})
-    kept = {key: figures[0][key] for key in ("padding_tokens", "device_free_bytes") if key in figures[0]}
     whole = _whole(layers)
     del whole["layer"]
-    return [{**whole, **kept}, *layers]
+    whole.update({key: figures[0].get(key) for key in ("padding_tokens", "device_free_bytes")})
+    return [whole, *layers]
 
 
 def _layers(cache: Any) -> list[Any]:
@@ -201,7 +201,8 @@ def _bytes(figures: Figures, what: str) -> int | None:
     tokens, per_token = figures.get(f"{what}_tokens"), figures["bytes_per_token"]
     if given is not None or tokens is None or per_token is None:
         return given
-    return round(tokens * per_token)
+    size: int = round(tokens * per_token)
+    return size
 
 
 def _sum(parts: Any) -> Any:
