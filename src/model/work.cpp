@@ -60,7 +60,7 @@ CostedCall cost(const AttentionCall& call, std::int64_t decode_max_q) noexcept {
     try {
       costed.phase_shares = phase_shares(call, decode_max_q);
     } catch (const std::bad_alloc&) {
-      // Stays one mixed call.
+      costed.phase_shares = nullptr;  // stays one mixed call
     }
   }
 
