@@ -6,8 +6,10 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "aggregate/words.h"
+#include "kv_cache/describe.h"
 
 namespace headscope::aggregate {
 namespace {
@@ -152,12 +154,62 @@ void fill_requests(const Aggregate& aggregate, const LayerTable& layers, Stats& 
   requests.provenance = prefill.divided || decode.divided ? Provenance::kModelled : Provenance::kMeasured;
 }
 
+/// Of one layer.
+struct SeenCache {
+  std::string layer;
+  CacheSums sums;
+  /// Some call had keys from before its queries: what it read was a cache.
+  bool is_cache = false;
+};
+
+void fill_caches(const Aggregate& aggregate, const LayerTable& layers, Stats& stats) {
+  std::map<std::pair<std::int64_t, KvCacheKind>, SeenCache> seen;
+  for (const auto& slot : aggregate.rows().slots()) {
+    if (!slot->entry.cache().seen()) {
+      continue;
+    }
+    const LayerTable::Layer& layer = layers.of(slot->key.layer);
+    SeenCache& cache = seen[{layer.rank, slot->entry.cache().use().kind}];
+    cache.layer = layer.name;
+    cache.sums.merge(slot->entry.cache());
+    const Phase phase = slot->key.phase;
+    cache.is_cache = cache.is_cache || phase == Phase::kDecode || phase == Phase::kChunkedPrefill ||
+                     phase == Phase::kMixed || slot->entry.cache().use().kind == KvCacheKind::kPaged;
+  }
+  std::erase_if(seen, [](const auto& entry) { return !entry.second.is_cache; });
+  for (const KvCacheKind kind : {KvCacheKind::kPaged, KvCacheKind::kView}) {
+    std::vector<KvCacheUse> uses;
+    for (const auto& [place, cache] : seen) {
+      if (place.second == kind) {
+        uses.push_back(cache.sums.use());
+        uses.back().layer = cache.layer;
+      }
+    }
+    if (uses.empty()) {
+      continue;
+    }
+    // The layers of a cache are filled alike: tokens of the first, bytes of all.
+    KvCacheUse whole = uses.front();
+    whole.layer.clear();
+    whole.layers = static_cast<std::int64_t>(uses.size());
+    whole.bytes_per_token = 0.0;
+    for (const KvCacheUse& use : uses) {
+      *whole.bytes_per_token += *use.bytes_per_token;
+    }
+    uses.insert(uses.begin(), std::move(whole));
+    for (const KvCacheUse& use : uses) {
+      stats.kv_cache.push_back(kv_cache::describe(use, "(seen in calls)"));
+    }
+  }
+}
+
 }  // namespace
 
 void fill_inference(const Aggregate& aggregate, const LayerTable& layers, Stats& stats) {
   fill_phases(aggregate, stats);
   fill_positions(aggregate, layers, stats);
   fill_requests(aggregate, layers, stats);
+  fill_caches(aggregate, layers, stats);
 }
 
 }  // namespace headscope::aggregate

@@ -6,7 +6,7 @@
 
 namespace headscope::aggregate {
 
-/// Fills the phases, positions and requests of `stats`.
+/// Fills the phases, positions and requests of `stats`, and the caches that its calls showed.
 void fill_inference(const Aggregate& aggregate, const LayerTable& layers, Stats& stats);
 
 }  // namespace headscope::aggregate

@@ -14,6 +14,7 @@ void RowSums::add(const records::CostedCall& costed, bool memory, std::int64_t s
   }
   positions_.add(costed, step);
   phases_.add(costed);
+  cache_.add(call);
   time_source_.add(call.time_source);
   host_.add_measured(call.lone_kernel ? -1 : std::max<std::int64_t>(call.end_ns - call.start_ns, 0));
   glue_.add_measured(call.glue_ns);
@@ -64,6 +65,7 @@ void RowSums::merge(const RowSums& other) {
   time_.merge(other.time_);
   positions_.merge(other.positions_);
   phases_.merge(other.phases_);
+  cache_.merge(other.cache_);
   merge_all_but_time(other);
 }
 

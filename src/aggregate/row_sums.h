@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "aggregate/cache_sums.h"
 #include "aggregate/kernel_sums.h"
 #include "aggregate/peak_call.h"
 #include "aggregate/phase_parts.h"
@@ -38,6 +39,7 @@ class RowSums {
   /// Empty of a total over rows.
   [[nodiscard]] const PositionSums& positions() const noexcept { return positions_; }
   [[nodiscard]] const PhaseParts& phases() const noexcept { return phases_; }
+  [[nodiscard]] const CacheSums& cache() const noexcept { return cache_; }
   [[nodiscard]] std::optional<Count> flops() const noexcept { return flops_.value(); }
 
   /// Without calls every figure is absent.
@@ -61,6 +63,7 @@ class RowSums {
   KernelSums kernels_;
   PositionSums positions_;
   PhaseParts phases_;
+  CacheSums cache_;
   KnownSum flops_;
   KnownSum flops_dense_;
   KnownSum recompute_flops_;

@@ -1,9 +1,11 @@
 #include "capture/fused_call.h"
 
 #include <algorithm>
+#include <new>
 #include <tuple>
 #include <vector>
 
+#include "capture/cache_use.h"
 #include "capture/operand.h"
 
 namespace headscope::capture {
@@ -33,6 +35,22 @@ std::int64_t leading(const TensorView& tensor) noexcept {
     product *= tensor.sizes[static_cast<std::size_t>(axis)];
   }
   return product;
+}
+
+records::CacheUse cache_of(const FusedArguments& arguments, const records::Geometry& geometry,
+                           int sequence_axis) noexcept {
+  if (!arguments.paged) {
+    return arguments.varlen ? records::CacheUse{} : use_of_view(arguments.k, sequence_axis, geometry);
+  }
+  const std::int64_t block_size = arguments.k.size(1);
+  const auto width = static_cast<std::size_t>(block_size > 0 ? arguments.paged_width / block_size : 0);
+  static const std::vector<std::int64_t> kNone;
+  try {
+    return use_of_blocks(arguments.pages, width, arguments.lengths ? arguments.lengths->k : kNone, block_size,
+                         arguments.k.size(0));
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
 }
 
 /// [batch, sequence, dim] or [sequence, dim] in a layout that has heads: one head.
@@ -102,6 +120,7 @@ std::optional<records::AttentionCall> make_fused_call(const OpEntry& entry, cons
   call.lengths = arguments.lengths;
   call.lengths_unknown = entry.hidden_cache || (!arguments.lengths && (arguments.varlen || arguments.paged));
   call.kv_packed = arguments.varlen && !arguments.paged;
+  call.cache = cache_of(arguments, *geometry, order_of(entry.layout).sequence);
   call.q = operand_of(arguments.q);
   call.k = operand_of(arguments.k);
   call.v = operand_of(arguments.v);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "capture/op_table.h"
 #include "capture/tensor_view.h"
@@ -22,6 +23,8 @@ struct FusedArguments {
   bool paged = false;
   /// Pages a sequence may have × page size: the padded key length.
   std::int64_t paged_width = 0;
+  /// The page table, where it lies on the host: `paged_width` ÷ page size pages a sequence.
+  std::vector<std::int64_t> pages;
   /// Sequences share the query tensor; without `lengths` their number is `sequences`.
   bool varlen = false;
   std::int64_t sequences = 0;

@@ -1,10 +1,10 @@
-#include <algorithm>
+#include "kv_cache/describe.h"
+
 #include <cmath>
 #include <initializer_list>
 #include <utility>
 
 #include "headscope/error.h"
-#include "kv_cache/registry.h"
 
 namespace headscope::kv_cache {
 namespace {

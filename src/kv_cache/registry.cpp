@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "kv_cache/describe.h"
 
 namespace headscope::kv_cache {
 

@@ -67,9 +67,4 @@ class Registry {
 /// One a process, never destroyed.
 Registry& the_registry();
 
-/// A row with what follows from its use.
-KvCacheRow describe(const KvCacheUse& use, const std::string& cache);
-/// Throws Error that says what is wrong with figures that cannot be.
-void check(const KvCacheUse& use, const std::string& cache);
-
 }  // namespace headscope::kv_cache

@@ -193,6 +193,18 @@ struct Materialized {
   friend bool operator==(const Materialized&, const Materialized&) = default;
 };
 
+/// What a call's keys tell of the cache that they lie in, in slots over all sequences.
+struct CacheUse {
+  std::int64_t capacity = 0;  ///< 0: the keys are no part of a larger tensor
+  std::int64_t used = 0;
+  /// Of a paged cache; used ones are −1 where the table or the lengths were not read.
+  std::int64_t block_size = 0;  ///< 0: not paged
+  std::int64_t blocks_total = 0;
+  std::int64_t blocks_used = -1;
+
+  friend bool operator==(const CacheUse&, const CacheUse&) = default;
+};
+
 /// Bytes of allocations under a composite op by what they were for, as their sizes tell.
 struct FoundAllocations {
   std::int64_t kv_copies = 0;
@@ -233,6 +245,7 @@ struct AttentionCall {
   bool kv_packed = false;
 
   Operand q, k, v, out;
+  CacheUse cache;
   /// Bytes that K and V share (MLA keeps V inside K).
   std::uint64_t kv_overlap_bytes = 0;
   /// Bytes of Q that K or V touch too (one tensor given as query, key and value).

@@ -63,7 +63,17 @@ LAYERS = (
     Layer("src/model", ("model/", "records/", "base/", *TYPES)),
     Layer(
         "src/aggregate",
-        ("aggregate/", "model/", "records/", "base/", "headscope/stats.h", "headscope/annotate.h", *TYPES),
+        (
+            "aggregate/",
+            "model/",
+            "kv_cache/describe.h",
+            "records/",
+            "base/",
+            "headscope/stats.h",
+            "headscope/kv_cache.h",
+            "headscope/annotate.h",
+            *TYPES,
+        ),
     ),
     Layer("src/report", ("report/", "headscope/"), ("fmt/",)),
     Layer("src", ("device_clock.h", "process.h", *EVERYTHING)),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 import transformers
 from transformers import (
     DynamicCache,
@@ -24,6 +25,7 @@ from transformers import (
     T5ForConditionalGeneration,
 )
 
+import headscope
 from headscope import AttentionProfiler, Error, KvCacheTracker, register_kv_cache
 
 # The argument that takes a cache, by release.
@@ -334,3 +336,34 @@ def test_tracker_tells_block_and_token_occupancy_apart() -> None:
     assert (row["blocks_used"], row["blocks_total"]) == (2, 2)
     assert row["block_occupancy"] == 1.0
     assert row["token_occupancy"] == 0.53125
+
+
+# Seen in calls.
+
+
+def test_hand_written_cache_is_a_view_of_its_tensor() -> None:
+    keys, values = torch.zeros(2, 4, 64, 8), torch.zeros(2, 4, 64, 8)
+    with AttentionProfiler() as profiler:
+        for used in range(8, 12):
+            query = torch.randn(2, 4, 1, 8)
+            for layer in ("a", "b"):
+                with headscope.layer(layer):
+                    F.scaled_dot_product_attention(query, keys[:, :, :used], values[:, :, :used])
+    rows = profiler.get_stats()["kv_cache"]
+    assert [(row["layer"], row["kind"], row["layers"]) for row in rows] == [
+        (None, "view", 2),
+        ("a", "view", 1),
+        ("b", "view", 1),
+    ]
+    assert (rows[0]["used_tokens"], rows[0]["capacity_tokens"]) == (2 * 11, 2 * 64)
+    assert rows[0]["occupancy"] == 11 / 64
+    assert rows[0]["bytes_per_token"] == 2 * (2 * 4 * 8 * 4)
+
+
+def test_part_of_a_tensor_that_is_no_cache() -> None:
+    # Self-attention of the first half: nothing was there before its queries.
+    whole = torch.randn(2, 4, 64, 8)
+    with AttentionProfiler() as profiler:
+        half = whole[:, :, :32]
+        F.scaled_dot_product_attention(half, half, half, is_causal=True)
+    assert profiler.get_stats()["kv_cache"] is None

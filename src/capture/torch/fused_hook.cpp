@@ -95,6 +95,9 @@ void read_window(FusedArguments& fused, const Arguments& arguments) {
   }
 }
 
+/// Places of a page table that are copied; a larger one is mostly empty places.
+constexpr std::int64_t kMostTablePlaces = 1 << 16;
+
 /// False for tensors that are not readable.
 bool read_arguments(FusedArguments& fused, const Arguments& arguments) {
   if (!arguments.read(Arg::kQuery, fused.q) || !arguments.read(Arg::kKey, fused.k) ||
@@ -107,6 +110,9 @@ bool read_arguments(FusedArguments& fused, const Arguments& arguments) {
   if (TensorView table; fused.k.dims == 4 && arguments.read(Arg::kBlockTable, table) && table.dims == 2) {
     fused.paged = true;
     fused.paged_width = table.size(1) * fused.k.size(1);
+    if (table.size(0) * table.size(1) <= kMostTablePlaces) {
+      fused.pages = host_integers(*arguments.tensor(Arg::kBlockTable)).value_or(std::vector<std::int64_t>{});
+    }
   }
   read_window(fused, arguments);
   read_lengths(fused, arguments);

@@ -10,6 +10,7 @@
 
 #include "headscope/error.h"
 #include "headscope/kv_cache.h"
+#include "kv_cache/describe.h"
 #include "kv_cache/registry.h"
 
 namespace headscope {
