@@ -214,6 +214,17 @@ TEST(PackageOp, PagedBytesAreThoseOfTheKeysInUse) {
   EXPECT_EQ(profiler.get_stats().total.bytes, Count{4 * (2 * 5 * 2 * 8 + 2 * 7 * 8)});
 }
 
+TEST(PackageOp, PageTableTellsHowFullTheCacheIs) {
+  const AttentionProfiler profiler;
+  call_by_name(kFlashVarlen, paged());
+  const KvCacheRow row = profiler.get_stats().kv_cache.at(0);
+  EXPECT_EQ(row.kind, KvCacheKind::kPaged);
+  EXPECT_EQ(row.blocks, (KvBlocks{.block_size = 16, .total = 4, .used = 2, .slots_written = 2 + 5}));
+  EXPECT_EQ(row.block_occupancy, 0.5);
+  EXPECT_EQ(row.token_occupancy, 7.0 / 32.0);
+  EXPECT_EQ(row.capacity_tokens, 64);
+}
+
 TEST(PackageOp, OfAnEngineThatHidesItsCacheHasUnknownWork) {
   const AttentionProfiler profiler;
   call_by_name(kVllm, {{"query", at::ones({5, 2, 8})},

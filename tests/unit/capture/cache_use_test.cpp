@@ -41,9 +41,9 @@ TEST(CacheUse, BlocksOfATableCountOnce) {
   // Lengths 17 and 20 in blocks of 16; both hold block 3.
   const std::vector<std::int64_t> table = {3, 5, -1, 3, 7, -1};
   const std::vector<std::int64_t> lengths = {17, 20};
-  EXPECT_EQ(use_of_blocks(table, 3, lengths, 16, 10),
-            (records::CacheUse{
-                .capacity = 160, .used = 16 + 1 + 4, .block_size = 16, .blocks_total = 10, .blocks_used = 3}));
+  EXPECT_EQ(
+      use_of_blocks(table, 3, lengths, 16, 10),
+      (records::CacheUse{.capacity = 160, .used = 16 + 1 + 4, .block_size = 16, .blocks_total = 10, .blocks_used = 3}));
 }
 
 TEST(CacheUse, TableThatWasNotReadTellsTheSizeAlone) {
