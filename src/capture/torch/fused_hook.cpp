@@ -20,8 +20,8 @@ namespace headscope::capture::torch {
 namespace {
 
 /// Integers of a small tensor in host memory; std::nullopt elsewhere: reading them would wait for the device.
-std::optional<std::vector<std::int64_t>> host_integers(const at::Tensor& tensor) {
-  if (!is_readable(tensor) || !tensor.device().is_cpu() || tensor.dim() != 1 || !tensor.is_contiguous()) {
+std::optional<std::vector<std::int64_t>> host_integers(const at::Tensor& tensor, int dims = 1) {
+  if (!is_readable(tensor) || !tensor.device().is_cpu() || tensor.dim() != dims || !tensor.is_contiguous()) {
     return std::nullopt;
   }
   const auto count = static_cast<std::size_t>(tensor.numel());
@@ -111,7 +111,7 @@ bool read_arguments(FusedArguments& fused, const Arguments& arguments) {
     fused.paged = true;
     fused.paged_width = table.size(1) * fused.k.size(1);
     if (table.size(0) * table.size(1) <= kMostTablePlaces) {
-      fused.pages = host_integers(*arguments.tensor(Arg::kBlockTable)).value_or(std::vector<std::int64_t>{});
+      fused.pages = host_integers(*arguments.tensor(Arg::kBlockTable), 2).value_or(std::vector<std::int64_t>{});
     }
   }
   read_window(fused, arguments);
