@@ -367,3 +367,74 @@ def test_part_of_a_tensor_that_is_no_cache() -> None:
         half = whole[:, :, :32]
         F.scaled_dot_product_attention(half, half, half, is_causal=True)
     assert profiler.get_stats()["kv_cache"] is None
+
+
+# Every class of cache in every way of generating.
+
+
+def mistral() -> MistralForCausalLM:
+    torch.manual_seed(0)
+    return MistralForCausalLM(MistralConfig(**SIZES, sliding_window=7, pad_token_id=0)).eval()
+
+
+def slots_with_keys(layer: Any) -> int:
+    """Slots of the last sequence, which has no padding (whose keys are 0 here), that hold anything."""
+    return int((layer.keys[-1].abs().sum((0, 2)) > 0).sum())
+
+
+def of_static(cache: Any) -> dict[str, Any]:
+    layer = cache.layers[0]
+    batch, slots = layer.keys.shape[0], layer.keys.shape[2]
+    return {
+        "capacity_tokens": batch * slots,
+        "reserved_tokens": batch * slots,
+        "used_tokens": batch * slots_with_keys(layer),
+    }
+
+
+def of_sliding(cache: Any) -> dict[str, Any]:
+    keys = cache.layers[0].keys
+    per_slot = keys.shape[0] * KV_HEADS * HEAD_DIM * 4
+    return {
+        "reserved_tokens": keys.shape[0] * (keys.untyped_storage().nbytes() // per_slot),
+        "used_tokens": keys.shape[0] * keys.shape[2],
+    }
+
+
+def of_quantized(cache: Any) -> dict[str, Any]:
+    keys = cache.layers[0]._quantized_keys[0]
+    return {"capacity_tokens": None, "used_tokens": keys.shape[0] * keys.shape[2]}
+
+
+CLASSES: dict[str, Any] = {
+    "dynamic": (None, lambda _: DynamicCache(), of_dynamic),
+    "static": (None, lambda model: StaticCache(config=model.config, max_cache_len=40), of_static),
+    "sliding": (mistral, lambda model: DynamicCache(config=model.config), of_sliding),
+    "sliding static": (mistral, lambda model: StaticCache(config=model.config, max_cache_len=40), of_static),
+    "quantized": (None, lambda model: QuantizedCache(backend="fp8", config=model.config), of_quantized),
+}
+KINDS = {"sliding static": "sliding"}
+
+
+@pytest.mark.parametrize("way", ["greedy", "beams", "left padding", "chunks"])
+@pytest.mark.parametrize("name", CLASSES)
+def test_every_class_in_every_way_of_generating(llama: LlamaForCausalLM, name: str, way: str) -> None:
+    make_model, make_cache, truth = CLASSES[name]
+    model = make_model() if make_model else llama
+    prompt = torch.randint(1, 97, (2, 11))
+    options: dict[str, Any] = {"attention_mask": torch.ones_like(prompt)}
+    if way == "beams":
+        options["num_beams"] = 2
+    elif way == "left padding":
+        prompt[0, :4], options["attention_mask"][0, :4] = 0, 0
+    elif way == "chunks":
+        options["generation_config"] = GenerationConfig(prefill_chunk_size=5, pad_token_id=0)
+    try:
+        cache = make_cache(model)
+    except ValueError as unknown:
+        pytest.skip(f"the one backend that needs no further package: {unknown}")
+    steps = generate(model, cache, truth, prompt, **options)
+    assert_equal_at_each_step(steps, KINDS.get(name, name))
+    # generate() gives the model no mask without padding, and with a static cache none of two dimensions.
+    padded = way == "left padding" and "static" not in name
+    assert steps.pairs[-1][0]["padding_tokens"] in ([4] if padded else [0, None])
