@@ -613,7 +613,8 @@ def test_no_tensor_is_kept_alive(way, eager):
 
 @pytest.mark.parametrize("eager", EAGER)
 def test_memory_of_operands_is_given_back_while_profiling(eager):
-    """Without weak references: 60 operands of 1 MB each would stay visible in the process's size."""
+    """Without weak references: 300 operands of 1 MB each would stay visible in the process's size, beside the 20 MB by
+    which the allocator moves it."""
 
     def resident() -> int:
         with open("/proc/self/statm") as file:
@@ -628,11 +629,11 @@ def test_memory_of_operands_is_given_back_while_profiling(eager):
         for _ in range(5):
             attend()
         before = resident()
-        for _ in range(60):
+        for _ in range(300):
             attend()
         grown = resident() - before
 
-    assert grown < 20_000_000
+    assert grown < 60_000_000
 
 
 # Threads.
