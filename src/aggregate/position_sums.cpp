@@ -134,13 +134,14 @@ std::vector<PositionSeries> PositionSums::series() const {
     series.axis = PositionAxis::kKeyLength;
     series.provenance = Provenance::kMeasured;
     std::vector<LinePoint> medians;
-    for (const auto& [number, sums] : by_keys_) {
+    for (const auto& entry : by_keys_) {
+      const KeyBin& sums = entry.second;  // clang 14 lets no lambda capture a structured binding
       const std::int64_t slowest = sums.slowest.time_ns;
       const Range times = sums.times.range();
       const auto quantile = [&](double q) {
         return Nanoseconds(std::clamp<std::int64_t>(std::llround(sums.sketch.quantile(q)), times.min, times.max));
       };
-      PositionBin& bin = series.bins.emplace_back(bin_at(number));
+      PositionBin& bin = series.bins.emplace_back(bin_at(entry.first));
       bin.calls = sums.sketch.count();
       bin.tokens = sums.tokens;
       bin.kv_len = sums.keys.range();

@@ -45,8 +45,8 @@ records::CacheUse use_of_blocks(std::span<const std::int64_t> table, std::size_t
   }
   std::ranges::sort(written, std::ranges::greater{});
   // Of equal blocks the one with most slots comes first.
-  const auto rest = std::ranges::unique(written, {}, &std::pair<std::int64_t, std::int64_t>::first);
-  written.erase(rest.begin(), rest.end());
+  const auto same_block = [](const auto& a, const auto& b) { return a.first == b.first; };
+  written.erase(std::unique(written.begin(), written.end(), same_block), written.end());
   use.blocks_used = static_cast<std::int64_t>(written.size());
   for (const auto& [block, slots] : written) {
     use.used += slots;
