@@ -25,6 +25,7 @@ from headscope.attention_variants import (
     first_line,
     refusals,
 )
+from headscope.export import write_text
 from headscope.formatting import duration, quantity, rate
 from headscope.measurement import Measurement, Plan, Work, free_memory, is_out_of_memory, measure
 from headscope.sweeping.grid import axis, positive
@@ -64,11 +65,7 @@ class Comparison:
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Writes the comparison as JSON. Raises Error when the file cannot be written."""
-        try:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n")
-        except OSError as error:
-            raise Error(f"cannot write {os.fspath(path)}: {error.strerror}") from error
+        write_text(path, json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n")
 
     def table(self, *, width: int = 160) -> str:
         """A line a variant that ran, in at most `width` columns, and why the others did not."""

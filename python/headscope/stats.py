@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -10,6 +9,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args, overload
 
 from headscope._native import Budget, Error, Violation, core
+from headscope.export import data_frame, write_text
 
 Row = dict[str, Any]
 Table = Literal["attention_breakdown", "heads", "calls", "steps", "phases", "positions", "kv_cache", "stages"]
@@ -140,14 +140,14 @@ class Stats(Mapping[str, Any]):
         text = self._snapshot.to_json(indent)
         if path is None:
             return text
-        _write(path, text + "\n")
+        write_text(path, text + "\n")
         return None
 
     def to_html(self, path: str | os.PathLike[str]) -> None:
         """Writes a page that needs no network. Raises Error when the file cannot be written."""
         from headscope.html import page
 
-        _write(path, page(self._data))
+        write_text(path, page(self._data))
 
     def to_pandas(self, table: Table = "attention_breakdown") -> Any:
         """A pandas.DataFrame, one line a row; of "positions" a bin of a series. Inner keys get a dot: `time_ns.p50`.
@@ -160,11 +160,7 @@ class Stats(Mapping[str, Any]):
         if rows is None:
             reason = self._data["meta"].get("absent_sections", {}).get(table, "it was not collected")
             raise Error(f"there is no table {table!r}: {reason}")
-        try:
-            pandas = importlib.import_module("pandas")
-        except ModuleNotFoundError as missing:
-            raise Error("to_pandas() needs pandas: pip install pandas") from missing
-        return pandas.DataFrame(_flat_rows(rows))
+        return data_frame(_flat_rows(rows))
 
     def __copy__(self) -> Stats:
         return Stats(self._snapshot)
@@ -193,14 +189,6 @@ def _compiled_glob(key: str, glob: str) -> re.Pattern[str]:
         raise Error(f"{key} must be a str with * and ? as wildcards, not {glob!r}")
     # Not fnmatch: there [3] is a set of characters, and layers without a name are called attention[3].
     return re.compile(re.escape(glob).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
-
-
-def _write(path: str | os.PathLike[str], text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise Error(f"cannot write {os.fspath(path)}: {error.strerror}") from error
 
 
 def _bins(series: list[Row] | None) -> list[Row] | None:

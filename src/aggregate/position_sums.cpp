@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -127,63 +126,72 @@ void PositionSums::merge(const PositionSums& other) {
   }
 }
 
-std::vector<PositionSeries> PositionSums::series() const {
-  std::vector<PositionSeries> all;
-  if (!by_keys_.empty()) {
-    PositionSeries& series = all.emplace_back();
-    series.axis = PositionAxis::kKeyLength;
-    series.provenance = Provenance::kMeasured;
-    std::vector<LinePoint> medians;
-    for (const auto& entry : by_keys_) {
-      const KeyBin& sums = entry.second;  // clang 14 lets no lambda capture a structured binding
-      const std::int64_t slowest = sums.slowest.time_ns;
-      const Range times = sums.times.range();
-      const auto quantile = [&](double q) {
-        return Nanoseconds(std::clamp<std::int64_t>(std::llround(sums.sketch.quantile(q)), times.min, times.max));
-      };
-      PositionBin& bin = series.bins.emplace_back(bin_at(entry.first));
-      bin.calls = sums.sketch.count();
-      bin.tokens = sums.tokens;
-      bin.kv_len = sums.keys.range();
-      bin.batch = sums.batch.range();
-      bin.total = to_nanoseconds(sums.time_ns);
-      bin.min = Nanoseconds(times.min);
-      bin.max = Nanoseconds(times.max);
-      bin.mean = Nanoseconds(std::llround(times.mean));
-      bin.p50 = quantile(0.50);
-      bin.p90 = quantile(0.90);
-      bin.p99 = quantile(0.99);
-      const double limit = kOutlierFactor * static_cast<double>(bin.p50->count());
-      bin.outliers = sums.sketch.count_above(limit);
-      if (*bin.outliers > 0) {
-        series.outliers.push_back({.kv_len = sums.slowest.keys,
-                                   .time = Nanoseconds(slowest),
-                                   .p50 = *bin.p50,
-                                   .call_id = sums.slowest.call_id,
-                                   .step = sums.slowest.step});
-      }
-      medians.push_back({bin.kv_len->mean, static_cast<double>(bin.p50->count()), static_cast<double>(bin.calls)});
+PositionBin PositionSums::KeyBin::describe(std::size_t number) const {
+  const Range range = times.range();
+  const auto quantile = [&](double q) {
+    return Nanoseconds(std::clamp<std::int64_t>(std::llround(sketch.quantile(q)), range.min, range.max));
+  };
+  PositionBin bin = bin_at(number);
+  bin.calls = sketch.count();
+  bin.tokens = tokens;
+  bin.kv_len = keys.range();
+  bin.batch = batch.range();
+  bin.total = to_nanoseconds(time_ns);
+  bin.min = Nanoseconds(range.min);
+  bin.max = Nanoseconds(range.max);
+  bin.mean = Nanoseconds(std::llround(range.mean));
+  bin.p50 = quantile(0.50);
+  bin.p90 = quantile(0.90);
+  bin.p99 = quantile(0.99);
+  bin.outliers = sketch.count_above(kOutlierFactor * static_cast<double>(bin.p50->count()));
+  return bin;
+}
+
+PositionSeries PositionSums::by_key_length() const {
+  PositionSeries series{.axis = PositionAxis::kKeyLength, .provenance = Provenance::kMeasured};
+  std::vector<LinePoint> medians;
+  for (const auto& [number, sums] : by_keys_) {
+    const PositionBin& bin = series.bins.emplace_back(sums.describe(number));
+    if (*bin.outliers > 0) {
+      series.outliers.push_back({.kv_len = sums.slowest.keys,
+                                 .time = Nanoseconds(sums.slowest.time_ns),
+                                 .p50 = *bin.p50,
+                                 .call_id = sums.slowest.call_id,
+                                 .step = sums.slowest.step});
     }
-    if (const std::optional<Line> line = fit_line(medians)) {
-      series.fit = PositionFit{.ns_per_1000_tokens = line->slope * 1000.0, .ns_at_0 = line->intercept};
-    }
+    medians.push_back({bin.kv_len->mean, static_cast<double>(bin.p50->count()), static_cast<double>(bin.calls)});
   }
+  if (const std::optional<Line> line = fit_line(medians)) {
+    series.fit = PositionFit{.ns_per_1000_tokens = line->slope * 1000.0, .ns_at_0 = line->intercept};
+  }
+  return series;
+}
+
+PositionSeries PositionSums::by_query_block() const {
   PositionSums whole;
   whole.blocks_ = blocks_;
   whole.exact_ = exact_;
   for (const Group& group : groups_) {
     whole.spread(*group.blocks, group.calls, group.time_ns);
   }
-  if (!whole.blocks_.empty()) {
-    PositionSeries& series = all.emplace_back();
-    series.axis = PositionAxis::kQueryBlock;
-    series.provenance = whole.exact_ ? Provenance::kModelled : Provenance::kEstimated;
-    for (const auto& [number, sums] : whole.blocks_) {
-      PositionBin& bin = series.bins.emplace_back(bin_at(number));
-      bin.calls = sums.calls;
-      bin.tokens = sums.tokens;
-      bin.total = to_nanoseconds(sums.time_ns);
-    }
+  PositionSeries series{.axis = PositionAxis::kQueryBlock,
+                        .provenance = whole.exact_ ? Provenance::kModelled : Provenance::kEstimated};
+  for (const auto& [number, sums] : whole.blocks_) {
+    PositionBin& bin = series.bins.emplace_back(bin_at(number));
+    bin.calls = sums.calls;
+    bin.tokens = sums.tokens;
+    bin.total = to_nanoseconds(sums.time_ns);
+  }
+  return series;
+}
+
+std::vector<PositionSeries> PositionSums::series() const {
+  std::vector<PositionSeries> all;
+  if (!by_keys_.empty()) {
+    all.push_back(by_key_length());
+  }
+  if (PositionSeries blocks = by_query_block(); !blocks.bins.empty()) {
+    all.push_back(std::move(blocks));
   }
   return all;
 }

@@ -48,6 +48,7 @@ class PositionSums {
     Slowest slowest;
 
     void merge(const KeyBin& other);
+    [[nodiscard]] PositionBin describe(std::size_t number) const;
   };
   struct BlockBin {
     std::uint64_t calls = 0;
@@ -77,6 +78,8 @@ class PositionSums {
   static constexpr std::size_t kMaxGroups = 64;
 
   static Shape shape_of(const records::AttentionCall& call) noexcept;
+  [[nodiscard]] PositionSeries by_key_length() const;
+  [[nodiscard]] PositionSeries by_query_block() const;
   void add_sample(const records::CostedCall& costed, std::int64_t step);
   void add_blocks(const records::AttentionCall& call);
   /// nullptr when there is no place for another group.

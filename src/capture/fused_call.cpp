@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -44,10 +45,10 @@ records::CacheUse cache_of(const FusedArguments& arguments, const records::Geome
   }
   const std::int64_t block_size = arguments.k.size(1);
   const auto width = static_cast<std::size_t>(block_size > 0 ? arguments.paged_width / block_size : 0);
-  static const std::vector<std::int64_t> kNone;
+  const std::span<const std::int64_t> lengths =
+      arguments.lengths ? std::span(arguments.lengths->k) : std::span<const std::int64_t>();
   try {
-    return use_of_blocks(arguments.pages, width, arguments.lengths ? arguments.lengths->k : kNone, block_size,
-                         arguments.k.size(0));
+    return use_of_blocks(arguments.pages, width, lengths, block_size, arguments.k.size(0));
   } catch (const std::bad_alloc&) {
     return {};
   }

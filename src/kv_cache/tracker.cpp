@@ -25,7 +25,12 @@ struct SequenceState {
   bool alive = false;
 };
 
+/// A sequence's number holds its place in the low half, above it how often the place was given out before.
 constexpr int kGenerationShift = 32;
+
+std::size_t place_of(KvCacheTracker::Sequence sequence) noexcept {
+  return static_cast<std::size_t>(sequence & 0xffffffffU);
+}
 
 void check(const KvCacheShape& shape) {
   const std::initializer_list<std::pair<const char*, std::int64_t>> sizes = {{"layers", shape.layers},
@@ -53,7 +58,7 @@ struct KvCacheTracker::Books {
   explicit Books(const KvCacheShape& given) : shape(given), blocks(static_cast<std::size_t>(given.blocks)) {}
 
   SequenceState& at(Sequence number) {
-    const auto place = static_cast<std::size_t>(number & 0xffffffffU);
+    const std::size_t place = place_of(number);
     const auto generation = static_cast<std::uint32_t>(number >> kGenerationShift);
     if (place >= sequences.size() || !sequences[place].alive || sequences[place].generation != generation) {
       throw Error("sequence " + std::to_string(number) + " of the KV cache " + shape.name +
@@ -261,7 +266,7 @@ void KvCacheTracker::free_sequence(Sequence sequence) {
   state.alive = false;
   --books_->alive;
   if (++state.generation != 0) {
-    books_->free_places.push_back(static_cast<std::size_t>(sequence & 0xffffffffU));
+    books_->free_places.push_back(place_of(sequence));
   }
 }
 

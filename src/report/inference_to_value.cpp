@@ -11,8 +11,6 @@ using Object = Value::Object;
 using List = Value::List;
 using report::to_value;
 
-Value text_or_null(const std::string& text) { return text.empty() ? Value() : Value(text); }
-
 Object to_value(const PositionFit& fit) {
   return {{"ns_per_1000_tokens", fit.ns_per_1000_tokens},
           {"ns_at_0", fit.ns_at_0},

@@ -13,6 +13,7 @@ namespace {
 using Object = Value::Object;
 using List = Value::List;
 using report::figures_of;
+using report::text_or_null;
 using report::to_value;
 
 struct Absent {
@@ -43,8 +44,6 @@ Object reasons(std::span<const Absent> absent) {
   }
   return out;
 }
-
-Value text_or_null(const std::string& text) { return text.empty() ? Value() : Value(text); }
 
 Value size_to_value(const Range& range) {
   if (range.min == range.max) {

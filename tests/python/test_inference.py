@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import threading
 from typing import Any
 
@@ -12,7 +11,6 @@ import torch.nn.functional as functional
 from transformers import (
     DynamicCache,
     GenerationConfig,
-    LlamaConfig,
     LlamaForCausalLM,
     StaticCache,
     T5Config,
@@ -20,25 +18,12 @@ from transformers import (
 )
 
 from headscope import AttentionProfiler, Error
-
-CACHE = "cache" if "cache" in inspect.signature(LlamaForCausalLM.forward).parameters else "past_key_values"
-LAYERS = 2
+from helpers.generation import CACHE, LAYERS, tiny_llama
 
 
 @pytest.fixture(scope="module")
 def llama() -> LlamaForCausalLM:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=97,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        pad_token_id=0,
-    )
-    return LlamaForCausalLM(config).eval()
+    return tiny_llama()
 
 
 def calls_by_phase(stats: Any) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from transformers import (
     DynamicCache,
     EncoderDecoderCache,
     GenerationConfig,
-    LlamaConfig,
     LlamaForCausalLM,
     LogitsProcessor,
     LogitsProcessorList,
@@ -27,28 +25,14 @@ from transformers import (
 
 import headscope
 from headscope import AttentionProfiler, Error, KvCacheTracker, register_kv_cache
+from helpers.generation import CACHE, HEAD_DIM, KV_HEADS, LAYERS, SIZES, tiny_llama
 
-# The argument that takes a cache, by release.
-CACHE = "cache" if "cache" in inspect.signature(LlamaForCausalLM.forward).parameters else "past_key_values"
-
-LAYERS, HEADS, KV_HEADS, HEAD_DIM = 2, 4, 2, 8
 TOKEN_BYTES = 2 * KV_HEADS * HEAD_DIM * 4 * LAYERS
-
-SIZES: dict[str, Any] = {
-    "vocab_size": 97,
-    "hidden_size": HEADS * HEAD_DIM,
-    "intermediate_size": 32,
-    "num_hidden_layers": LAYERS,
-    "num_attention_heads": HEADS,
-    "num_key_value_heads": KV_HEADS,
-    "max_position_embeddings": 256,
-}
 
 
 @pytest.fixture(scope="module")
 def llama() -> LlamaForCausalLM:
-    torch.manual_seed(0)
-    return LlamaForCausalLM(LlamaConfig(**SIZES, pad_token_id=0)).eval()
+    return tiny_llama()
 
 
 class AfterEachStep(LogitsProcessor):

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+from transformers import GenerationConfig, LlamaForCausalLM
 
 from headscope import AttentionProfiler
+from helpers.generation import tiny_llama
 
 paged = pytest.importorskip("transformers.generation.continuous_batching.cache")
 if not hasattr(transformers, "ContinuousBatchingConfig"):
@@ -24,18 +25,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> LlamaForCausalLM:
     # The engine asks for free GPU memory; here it is a number.
     free_memory = staticmethod(lambda *_, **__: 1 << 22)
     monkeypatch.setattr(paged.PagedAttentionMemoryHandler, "get_available_memory", free_memory)
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=97,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        pad_token_id=0,
-    )
-    model = LlamaForCausalLM(config).eval()
+    model = tiny_llama()
     model.set_attn_implementation("sdpa")
     return model
 

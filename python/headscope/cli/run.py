@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headscope.cli.loading import load_profiler
+from headscope.cli.output import check_output
 from headscope.cli.problem import Problem
 from headscope.cli.terminal import width
 
@@ -40,7 +41,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    _check_output(options.output)
+    check_output(options.output)
     if not options.module and not os.path.isfile(options.script):
         raise Problem(f"there is no script {options.script}")
     profiler = load_profiler().AttentionProfiler(eager=options.eager, memory=options.memory)
@@ -116,13 +117,6 @@ def _status_of(end: SystemExit) -> int:
         return end.code
     print(end.code, file=sys.stderr)
     return 1
-
-
-def _check_output(path: str) -> None:
-    """Finds out before the program runs, not after hours of it."""
-    folder = os.path.dirname(os.path.abspath(path))
-    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        raise Problem(f"cannot write {path}: choose a file in a folder that exists and is writable (-o PATH)")
 
 
 def _report(profiler: Any, options: argparse.Namespace) -> None:

@@ -61,7 +61,7 @@ def add_parser(subparsers: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     check_output(options.output)
-    check_output(options.html)
+    check_output(options.html, "--html")
     load_profiler()
     from headscope import Error, sweep
 

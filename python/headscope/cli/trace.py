@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headscope.cli.loading import load_profiler
+from headscope.cli.output import check_output
 from headscope.cli.problem import Problem
 from headscope.cli.progress import progress_bar
 from headscope.cli.terminal import width
@@ -60,9 +61,7 @@ def _reports(files: Sequence[str], output: str | None) -> list[Path | None]:
     if output is None:
         return [None] * len(files)
     if len(files) == 1:
-        folder = os.path.dirname(os.path.abspath(output))
-        if os.path.isdir(output) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-            raise Problem(f"cannot write {output}: choose a file in a folder that exists and is writable (-o PATH)")
+        check_output(output)
         return [Path(output)]
     if not os.path.isdir(output) or not os.access(output, os.W_OK):
         raise Problem(f"cannot write reports to {output}: of several traces give a folder that exists and is writable")

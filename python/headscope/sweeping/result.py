@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from functools import cached_property
@@ -10,6 +9,7 @@ from html import escape
 from typing import Any
 
 from headscope._native import Error
+from headscope.export import data_frame, write_text
 from headscope.sweeping.find import cliffs, sweet_spots
 from headscope.sweeping.grid import COORDINATES
 from headscope.sweeping.heat_map import HeatMap, figure_text, heat_map
@@ -74,7 +74,7 @@ class SweepResult:
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
         """Writes the result as JSON. Raises Error when the file cannot be written."""
-        _write(path, json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n")
+        write_text(path, json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n")
 
     @classmethod
     def from_json(cls, path: str | os.PathLike[str]) -> SweepResult:
@@ -92,11 +92,7 @@ class SweepResult:
 
     def to_pandas(self) -> Any:
         """A pandas.DataFrame, one line a cell. Raises Error when pandas is missing."""
-        try:
-            pandas = importlib.import_module("pandas")
-        except ModuleNotFoundError as missing:
-            raise Error("to_pandas() needs pandas: pip install pandas") from missing
-        return pandas.DataFrame(self.rows)
+        return data_frame(self.rows)
 
     def to_html(self, path: str | os.PathLike[str], *maps: HeatMap) -> None:
         """Writes a page that needs no network: the findings, the maps given, and all rows."""
@@ -104,7 +100,7 @@ class SweepResult:
         head, *body = self._cells()
         rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in line)}</tr>" for line in body)
         titles = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-        _write(
+        write_text(
             path,
             '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>headscope sweep</title><style>'
             "body{font:13px/1.5 system-ui,sans-serif;color:#1c2330}table{border-collapse:collapse;margin:1em 0}"
@@ -188,11 +184,3 @@ def _cliff_text(cliff: dict[str, Any]) -> str:
     beside = "" if work is None else f"; its FLOPs as {cliff['axis']}^{work:.2f}"
     kind = "cliff" if cliff["beyond_work"] else "superlinear"
     return f"{kind} in {metric} at {place}: ×{cliff['growth']:.3g}, as {cliff['axis']}^{cliff['exponent']:.2f}{beside}"
-
-
-def _write(path: str | os.PathLike[str], text: str) -> None:
-    try:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise Error(f"cannot write {os.fspath(path)}: {error.strerror}") from error
