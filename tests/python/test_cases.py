@@ -5,7 +5,6 @@ X is B·Hq·Sq·Sk·D. The docstring of each test says where and how it went wro
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Callable
 
@@ -20,6 +19,7 @@ from torch.nn.attention.varlen import varlen_attn
 import headscope
 from headscope import AttentionProfiler, Budget
 from helpers import stub_ops
+from helpers.memory import allocated_bytes
 from helpers.watching import Watched, watch
 from helpers.work import count_pairs, forward_flops, lower_right, upper_left
 
@@ -445,11 +445,6 @@ def test_decode_reads_the_cached_keys_and_values():
 # 25
 
 
-def resident_bytes() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * 4096
-
-
 def test_memory_does_not_grow_with_the_number_of_calls():
     """pytorch#193348, prismaquant#899: memory grew with each call and stopping took minutes."""
     query, key, value = qkv(1, 1, 4, 8)
@@ -459,15 +454,13 @@ def test_memory_does_not_grow_with_the_number_of_calls():
             F.scaled_dot_product_attention(query, key, value)
 
     with torch.inference_mode(), AttentionProfiler(keep_calls=10) as profiler:
-        # The warm-up fills the rows of a step, and the allocator's own store.
+        # The warm-up fills the rows of a step.
         for _ in range(2):
             run(20_000)
             profiler.get_stats()
-        gc.collect()
-        early_bytes = resident_bytes()
+        early_bytes = allocated_bytes()
         run(60_000)
-        gc.collect()
-        late_bytes = resident_bytes()
+        late_bytes = allocated_bytes()
 
     assert profiler.get_stats().total["calls"] == 100_000
     # A record a call would be 10 MB and more.
