@@ -6,9 +6,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "aggregate/pattern_section.h"
 #include "aggregate/snapshot.h"
 #include "aggregate/words.h"
 #include "base/clock.h"
@@ -36,6 +38,14 @@ const Options& checked(const Options& options) {
     throw Error("Options::mask_count_budget is " + std::to_string(options.mask_count_budget) +
                 "; give 0 to count no masks, or a number of mask elements a step");
   }
+  const auto at_least = [](std::string_view name, std::int64_t value, std::int64_t least, std::string_view what) {
+    if (value < least) {
+      throw Error("Options::" + std::string(name) + " is " + std::to_string(value) + "; " + std::string(what));
+    }
+  };
+  at_least("patterns", options.patterns, 0, "give 0 to sample no attention weights, or n to sample every n-th step");
+  at_least("pattern_rows", options.pattern_rows, 1, "it is a number of query rows: give 1 or more");
+  at_least("pattern_budget", options.pattern_budget, 1, "it is a number of scores a step: give 1 or more");
   return options;
 }
 
@@ -43,7 +53,10 @@ void fill_measures(const session::Collected& collected, Stats& stats) {
   const session::Counters& counters = collected.counters;
   stats.time.wall = Nanoseconds(collected.on_ns);
   stats.time.steps = collected.steps;
-  stats.diagnostics.overhead = Nanoseconds(counters.hooks_ns + counters.folding_ns);
+  stats.diagnostics.overhead = Nanoseconds(counters.hooks_ns + counters.folding_ns + counters.sampling_ns);
+  if (stats.patterns) {
+    stats.patterns->sampling = Nanoseconds(counters.sampling_ns);
+  }
   if (collected.on_ns > 0) {
     const auto wall = static_cast<double>(collected.on_ns);
     stats.time.attention_share = static_cast<double>(stats.time.attention.count()) / wall;
@@ -215,6 +228,7 @@ class AttentionProfiler::Impl {
     if (const std::int64_t since = first_start_ns.load(); since != 0) {
       std::ranges::move(kv_cache::the_registry().rows(since, id), std::back_inserter(stats.kv_cache));
     }
+    aggregate::fill_attended_share(stats);
     return stats;
   }
 

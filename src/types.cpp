@@ -1,6 +1,7 @@
 #include "headscope/types.h"
 
 #include "headscope/inference.h"
+#include "headscope/patterns.h"
 
 namespace headscope {
 
@@ -58,6 +59,22 @@ std::string_view to_string(TimeSource source) noexcept {
       return "device";
     case TimeSource::kEvents:
       return "events";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(PatternClass pattern) noexcept {
+  switch (pattern) {
+    case PatternClass::kUniform:
+      return "uniform";
+    case PatternClass::kSink:
+      return "sink";
+    case PatternClass::kLocal:
+      return "local";
+    case PatternClass::kFewTokens:
+      return "few_tokens";
+    case PatternClass::kMixed:
+      return "mixed";
   }
   return "unknown";
 }

@@ -10,6 +10,7 @@
 #include "headscope/kv_cache.h"
 #include "headscope/metric.h"
 #include "headscope/options.h"
+#include "headscope/patterns.h"
 #include "headscope/profiler.h"
 #include "headscope/report.h"
 #include "headscope/stats.h"

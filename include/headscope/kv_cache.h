@@ -93,6 +93,9 @@ struct KvCacheRow : KvCacheUse {
   /// Slots that can still be written, and what ends them: "capacity", "device_memory" (estimated).
   std::optional<std::int64_t> tokens_left;
   std::string tokens_left_of;
+  /// Share of the admitted keys that holds 95 % of the attention mass, where patterns were sampled: of the row's layer,
+  /// or the mean over all layers.
+  std::optional<double> attended_share;
   /// The cache is gone: figures are the last ones known.
   bool freed = false;
   /// Of the cache as a whole; at most 512 points.

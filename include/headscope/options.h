@@ -55,6 +55,13 @@ struct Options {
   /// How many mask elements a step may spend on counting admitted pairs exactly. Beyond it a mask
   /// is `opaque`: its pairs are counted as all admitted.
   std::int64_t mask_count_budget = std::int64_t{1} << 22;
+  /// Sample the attention weights (Stats::patterns) in every step whose number is a multiple of this; 0: never. A call
+  /// that is sampled is read after it ran, on its thread, which waits for the device.
+  std::int64_t patterns = 0;
+  /// Query rows sampled of each head of a call, at most.
+  std::int64_t pattern_rows = 64;
+  /// Scores (a query and a key of a head) that a step may spend on patterns; what comes later in it is not sampled.
+  std::int64_t pattern_budget = std::int64_t{1} << 27;
   /// How many of the last calls Stats::calls keeps one by one.
   std::size_t keep_calls = 0;
   /// Start in the constructor. False leaves the profiler stopped until start().

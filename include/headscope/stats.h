@@ -12,6 +12,7 @@
 #include "headscope/inference.h"
 #include "headscope/kv_cache.h"
 #include "headscope/options.h"
+#include "headscope/patterns.h"
 #include "headscope/types.h"
 
 namespace headscope {
@@ -164,6 +165,11 @@ struct HeadRow {
   /// Share of the layer's time by admitted pairs.
   std::optional<Nanoseconds> time;
   Provenance time_provenance = Provenance::kModelled;
+  /// Of forward rows where patterns were sampled; HeadPattern says what they are.
+  std::optional<double> entropy;
+  std::optional<double> effective_tokens;
+  std::optional<double> sink_mass;
+  std::optional<double> local_mass;
 
   friend bool operator==(const HeadRow&, const HeadRow&) = default;
 };
@@ -415,6 +421,8 @@ struct HEADSCOPE_EXPORT Stats {
   std::vector<StageRow> stages;
   MemorySection memory;
   TimeSection time;
+  /// std::nullopt unless Options::patterns asks for it, and until a sampled step had attention.
+  std::optional<PatternSection> patterns;
   Diagnostics diagnostics;
 
   /// The violations of `budget`; empty when it is met. A budget that matches no row, or that meets

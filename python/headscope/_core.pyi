@@ -84,6 +84,9 @@ class Profiler:
         per_head: bool = True,
         decode_max_q: int = 1,
         mask_count_budget: int = ...,
+        patterns: int | None = None,
+        pattern_rows: int = 64,
+        pattern_budget: int = ...,
         keep_calls: int = 0,
         start_now: bool = True,
     ) -> None: ...

@@ -61,6 +61,12 @@ class AttentionProfiler:
     decode_max_q: longest query that still counts as a decode step.
     mask_count_budget: mask elements that a step may spend on counting admitted pairs exactly; beyond it a mask is
         `opaque` and all its pairs count as admitted.
+    patterns: sample the attention weights in each step whose number is a multiple of this: what each head attends
+        to, and which heads collapse (`stats["patterns"]`). A sampled call is read after it ran; its thread waits for
+        the device. Without step() there is one step, which is sampled until `pattern_budget` is used up.
+    pattern_rows: query rows sampled of each head of a call, at most.
+    pattern_budget: scores (a query and a key of a head) that a step may spend on patterns; calls that come later in
+        the step are not sampled, and counted.
     keep_calls: how many of the last calls `stats["calls"]` keeps one by one.
 
     Also a decorator of functions and coroutine functions. Profilers may nest and run side by side (16 at once), and
@@ -81,6 +87,9 @@ class AttentionProfiler:
         threads: Literal["all", "current"] = "all",
         decode_max_q: int = 1,
         mask_count_budget: int = 1 << 22,
+        patterns: int | None = None,
+        pattern_rows: int = 64,
+        pattern_budget: int = 1 << 27,
         keep_calls: int = 0,
     ) -> None:
         self._model = _checked_model(model)
@@ -92,6 +101,9 @@ class AttentionProfiler:
             threads=threads,
             decode_max_q=decode_max_q,
             mask_count_budget=mask_count_budget,
+            patterns=patterns,
+            pattern_rows=pattern_rows,
+            pattern_budget=pattern_budget,
             keep_calls=keep_calls,
             start_now=False,
         )

@@ -38,6 +38,12 @@ Options options_from_python(const py::kwargs& keywords) {
       options.decode_max_q = to_int(name, value);
     } else if (name == "mask_count_budget") {
       options.mask_count_budget = to_int(name, value);
+    } else if (name == "patterns") {
+      options.patterns = value.is_none() ? 0 : to_int(name, value);
+    } else if (name == "pattern_rows") {
+      options.pattern_rows = to_int(name, value);
+    } else if (name == "pattern_budget") {
+      options.pattern_budget = to_int(name, value);
     } else if (name == "keep_calls") {
       options.keep_calls = static_cast<std::size_t>(to_count(name, value));
     } else if (name == "start_now") {

@@ -24,7 +24,23 @@ void Aggregate::add(const records::CostedCall& costed, LayerKey layer, std::int6
     heads.add(costed, wanted_.memory);
     calls_without_heads_ += heads.heads() == 0 ? 1 : 0;
   }
+  if (wanted_.patterns_every > 0 && row != nullptr && step % wanted_.patterns_every == 0) {
+    add_patterns(costed, key.layer, step);
+  }
   kept_.add(costed, key.layer, step, wanted_.memory);
+}
+
+void Aggregate::add_patterns(const records::CostedCall& costed, LayerKey layer, std::int64_t step) {
+  const records::AttentionCall& call = *costed.call;
+  if (call.pattern_sample) {
+    if (PatternSums* sums = patterns_of(head_key(costed, layer), call.pattern_sample->heads.size())) {
+      sums->add(*call.pattern_sample, step);
+    } else {
+      not_sampled_.add(records::NotSampled::kBudget);
+    }
+  } else if (call.not_sampled != records::NotSampled::kNone) {
+    not_sampled_.add(call.not_sampled);
+  }
 }
 
 void Aggregate::merge(const Aggregate& other) {
@@ -47,6 +63,12 @@ void Aggregate::merge(const Aggregate& other) {
     heads.merge(slot->entry);
     calls_without_heads_ += heads.heads() == 0 ? slot->entry.calls() : 0;
   }
+  for (const auto& slot : other.patterns_.slots()) {
+    if (PatternSums* sums = patterns_of(slot->key, slot->entry.total().size())) {
+      sums->merge(slot->entry);
+    }
+  }
+  not_sampled_.merge(other.not_sampled_);
   kept_.merge(other.kept_);
 }
 
@@ -78,6 +100,17 @@ HeadSums& Aggregate::heads_of(const HeadKey& key, std::size_t heads) {
   }
   head_cells_ += heads;
   return heads_.insert(key, HeadSums(heads));
+}
+
+PatternSums* Aggregate::patterns_of(const HeadKey& key, std::size_t heads) {
+  if (PatternSums* known = patterns_.find(key)) {
+    return known;
+  }
+  if (pattern_heads_ + heads > kMaxPatternHeads) {
+    return nullptr;
+  }
+  pattern_heads_ += heads;
+  return &patterns_.insert(key, PatternSums{});
 }
 
 }  // namespace headscope::aggregate

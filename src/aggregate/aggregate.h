@@ -6,6 +6,7 @@
 #include "aggregate/flat_table.h"
 #include "aggregate/head_sums.h"
 #include "aggregate/kept_calls.h"
+#include "aggregate/pattern_sums.h"
 #include "aggregate/row_key.h"
 #include "aggregate/row_sums.h"
 #include "records/attention_call.h"
@@ -17,6 +18,7 @@ struct Wanted {
   bool per_head = true;
   bool memory = true;
   std::size_t keep_calls = 0;
+  std::int64_t patterns_every = 0;  ///< steps; 0: samples are not folded
 };
 
 /// Calls folded into rows, in memory bounded by the number of rows, whatever the number of calls. Not
@@ -24,16 +26,20 @@ struct Wanted {
 ///
 /// Bounds: beyond kMaxRows rows, calls that would need another one go to `attention[*]` (a row for each op,
 /// phase and geometry). Were there kMaxOtherRows of these too, calls count in the total and in no row. Heads are
-/// kept apart up to kMaxHeads a layer and kMaxHeadCells in all; beyond that a layer has no head rows.
+/// kept apart up to kMaxHeads a layer and kMaxHeadCells in all; beyond that a layer has no head rows. Layers whose heads
+/// would be beyond kMaxPatternHeads have no patterns.
 class Aggregate {
  public:
   static constexpr std::size_t kMaxRows = 65'536;
   static constexpr std::size_t kMaxOtherRows = 4'096;
   static constexpr std::size_t kMaxHeads = 4'096;
   static constexpr std::size_t kMaxHeadCells = std::size_t{1} << 20;
+  /// Heads whose patterns are kept, over all layers.
+  static constexpr std::size_t kMaxPatternHeads = std::size_t{1} << 14;
 
   using Rows = FlatTable<RowKey, RowSums>;
   using Heads = FlatTable<HeadKey, HeadSums>;
+  using Patterns = FlatTable<HeadKey, PatternSums>;
 
   explicit Aggregate(Wanted wanted) : wanted_(wanted), kept_(wanted.keep_calls) {}
 
@@ -42,6 +48,8 @@ class Aggregate {
 
   [[nodiscard]] const Rows& rows() const noexcept { return rows_; }
   [[nodiscard]] const Heads& heads() const noexcept { return heads_; }
+  [[nodiscard]] const Patterns& patterns() const noexcept { return patterns_; }
+  [[nodiscard]] const NotSampledCounts& not_sampled() const noexcept { return not_sampled_; }
   [[nodiscard]] const KeptCalls& kept_calls() const noexcept { return kept_; }
   /// Calls in no row.
   [[nodiscard]] const RowSums& unplaced() const noexcept { return unplaced_; }
@@ -55,14 +63,20 @@ class Aggregate {
   // The row of `key`, whose layer it may change to kOther; nullptr when the tables are full.
   RowSums* row_of(RowKey& key);
   HeadSums& heads_of(const HeadKey& key, std::size_t heads);
+  // nullptr when there is no room for `heads` more.
+  PatternSums* patterns_of(const HeadKey& key, std::size_t heads);
+  void add_patterns(const records::CostedCall& costed, LayerKey layer, std::int64_t step);
 
   Wanted wanted_;
   Rows rows_;
   Heads heads_;
+  Patterns patterns_;
+  NotSampledCounts not_sampled_;
   KeptCalls kept_;
   RowSums unplaced_;
   std::size_t other_rows_ = 0;
   std::size_t head_cells_ = 0;
+  std::size_t pattern_heads_ = 0;
   std::uint64_t calls_seen_ = 0;
   std::uint64_t calls_beyond_labels_ = 0;
   std::uint64_t calls_without_heads_ = 0;

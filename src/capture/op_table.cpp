@@ -197,6 +197,10 @@ std::vector<std::string_view> usual_names(Arg arg) {
       return {"grad_out", "grad_out_", "dout", "grad_output"};
     case Arg::kDim:
       return {"dim"};
+    case Arg::kScale:
+      return {"scale", "softmax_scale", "sm_scale"};
+    case Arg::kSoftcap:
+      return {"softcap"};
     case Arg::kCount:
       break;
   }

@@ -52,6 +52,8 @@ enum class Arg : std::uint8_t {
   kOther,
   kGradOut,
   kDim,
+  kScale,
+  kSoftcap,
   kCount,
 };
 inline constexpr std::size_t kArgCount = static_cast<std::size_t>(Arg::kCount);

@@ -10,6 +10,7 @@
 
 #include "headscope/types.h"
 #include "records/device_work.h"
+#include "records/pattern_sample.h"
 
 /// The structs that pass between stages. Plain values: no torch, no clock, no lock.
 namespace headscope::records {
@@ -276,6 +277,10 @@ struct AttentionCall {
   std::int64_t score_bytes = -1;
   /// std::nullopt where copies were not made inside the op that was measured.
   std::optional<FoundAllocations> found;
+
+  /// Of a forward call in a step whose attention weights are sampled.
+  std::shared_ptr<const PatternSample> pattern_sample;
+  NotSampled not_sampled = NotSampled::kNone;
 
   /// Running profilers that see this call, a bit a slot.
   std::uint32_t sessions = 0;

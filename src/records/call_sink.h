@@ -12,7 +12,8 @@ struct Watch {
   bool memory = false;
   bool eager = false;
   bool detail = false;
-  bool device = false;  ///< a device clock runs
+  bool device = false;   ///< a device clock runs
+  bool sampled = false;  ///< this step's attention weights are sampled
 };
 
 /// Where captured calls go. Implemented beside the profilers, called by the hooks.
@@ -30,12 +31,20 @@ class CallSink {
   virtual std::uint32_t this_thread() noexcept { return 0; }
   /// Takes up to `elements` from the step's mask budget; false when it is used up.
   virtual bool spend_mask_budget(std::int64_t elements) noexcept = 0;
+  /// Rows that a sampled head may have.
+  virtual std::int64_t pattern_rows() noexcept { return 0; }
+  /// Takes up to `scores` from the step's budget of sampled scores; false when it is used up.
+  virtual bool spend_pattern_budget(std::int64_t scores) noexcept {
+    static_cast<void>(scores);
+    return false;
+  }
   /// Counters of Diagnostics.
   virtual void count_failed_call() noexcept = 0;
   virtual void count_hook_error() noexcept = 0;
   virtual void count_unfinished_chains(std::uint64_t chains) noexcept = 0;
   /// One hooked call in 64 is timed; own nanoseconds outside the redispatch.
   virtual void count_overhead(std::int64_t sampled_ns) noexcept = 0;
+  virtual void count_sampling(std::int64_t ns) noexcept { static_cast<void>(ns); }
 };
 
 }  // namespace headscope::records

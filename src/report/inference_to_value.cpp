@@ -153,6 +153,7 @@ Object to_value(const KvCacheRow& row) {
   out.emplace_back("fragmentation", row.fragmentation);
   out.emplace_back("tokens_left", row.tokens_left);
   out.emplace_back("tokens_left_of", text_or_null(row.tokens_left_of));
+  out.emplace_back("attended_share", row.attended_share);
   out.emplace_back("freed", row.freed);
   out.emplace_back("growth", row.growth.empty() ? Value() : Value(list_of(row.growth)));
   return out;

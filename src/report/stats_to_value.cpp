@@ -5,6 +5,7 @@
 #include "headscope/report.h"
 #include "report/inference_to_value.h"
 #include "report/json_writer.h"
+#include "report/patterns_to_value.h"
 #include "report/row_figures.h"
 
 namespace headscope {
@@ -24,7 +25,6 @@ struct Absent {
 /// Sections of the schema that this version does not make.
 constexpr Absent kAbsentSections[] = {
     {"roofline", "peaks of the device are not measured by this version"},
-    {"patterns", "attention weights are not sampled by this version"},
     {"tolerance", "replays are not compared by this version"},
     {"replay", "inputs are not captured for replay by this version"},
     {"comparison", "one profile is not compared with another by this version"},
@@ -109,6 +109,9 @@ Object to_value(const Options& options) {
       {"per_head", options.per_head},
       {"decode_max_q", options.decode_max_q},
       {"mask_count_budget", options.mask_count_budget},
+      {"patterns", options.patterns},
+      {"pattern_rows", options.pattern_rows},
+      {"pattern_budget", options.pattern_budget},
       {"keep_calls", std::uint64_t{options.keep_calls}},
       {"start_now", options.start_now},
   };
@@ -161,6 +164,9 @@ Object meta_to_value(const Stats& stats) {
   absent(stats.kv_cache.empty(), "kv_cache",
          stats.meta.trace ? "a trace does not tell how full caches are"
                           : "no cache was seen: give the model, or register the cache");
+  absent(!stats.patterns, "patterns",
+         stats.meta.options.patterns > 0 ? "no forward call was seen in a step that is sampled"
+                                         : "the option patterns is off");
   absent(stats.stages.empty(), "stages", "no part of the program was marked: use stage()");
   if (stats.steps.empty()) {
     sections.emplace_back("steps", "no step has ended: call step() at the end of each");
@@ -240,6 +246,10 @@ Object to_value(const HeadRow& row) {
   constexpr std::string_view kDerived[] = {"gb_per_s", "flops_per_byte", "bound"};
   append_metrics(out, figures_of(row), kDerived);
   out.emplace_back("time_provenance", row.time ? Value(to_string(row.time_provenance)) : Value());
+  out.emplace_back("entropy", row.entropy);
+  out.emplace_back("effective_tokens", row.effective_tokens);
+  out.emplace_back("sink_mass", row.sink_mass);
+  out.emplace_back("local_mass", row.local_mass);
   return out;
 }
 
@@ -427,6 +437,7 @@ Value to_value(const Stats& stats) {
       {"steps", stats.steps.empty() ? Value() : Value(rows_to_value(stats.steps))},
       {"memory", memory_absent(stats) ? Value() : Value(to_value(stats.memory))},
       {"time", to_value(stats.time)},
+      {"patterns", stats.patterns ? Value(report::to_value(*stats.patterns)) : Value()},
       {"diagnostics", to_value(stats.diagnostics)},
   };
   for (const auto& [key, reason] : kAbsentSections) {

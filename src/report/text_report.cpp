@@ -10,6 +10,7 @@
 #include "report/inference_lines.h"
 #include "report/layer_names.h"
 #include "report/number_text.h"
+#include "report/pattern_lines.h"
 #include "report/row_tables.h"
 #include "report/text_table.h"
 #include "report/utf8.h"
@@ -155,6 +156,11 @@ std::string to_text(const Stats& stats, const TextOptions& options) {
   }
   for (const std::string& line : report::inference_lines(stats)) {
     append_wrapped(out, line, options.width, "  ");
+  }
+  if (stats.patterns) {
+    for (const std::string& line : report::pattern_lines(*stats.patterns)) {
+      append_wrapped(out, line, options.width, "  ");
+    }
   }
   append_table(out, report::layer_table(stats, options.max_rows), options.width);
   if (!options.heads_of.empty()) {

@@ -17,21 +17,26 @@ namespace {
 
 constexpr std::size_t kFoldAt = decltype(ThreadRing::calls)::kCapacity * 3 / 4;
 
+/// Takes `amount` from what is left, unless there is less.
+bool spend(std::atomic<std::int64_t>& budget, std::int64_t amount) noexcept {
+  std::int64_t left = budget.load(std::memory_order_relaxed);
+  while (left >= amount) {
+    if (budget.compare_exchange_weak(left, left - amount, std::memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Collector::Collector() { handle_forks(*this); }
 
 records::Watch Collector::watch() noexcept { return unpack_watch(watched_.load(std::memory_order_relaxed)); }
 
-bool Collector::spend_mask_budget(std::int64_t elements) noexcept {
-  std::int64_t left = mask_budget_.load(std::memory_order_relaxed);
-  while (left >= elements) {
-    if (mask_budget_.compare_exchange_weak(left, left - elements, std::memory_order_relaxed)) {
-      return true;
-    }
-  }
-  return false;
-}
+bool Collector::spend_mask_budget(std::int64_t elements) noexcept { return spend(mask_budget_, elements); }
+
+bool Collector::spend_pattern_budget(std::int64_t scores) noexcept { return spend(pattern_budget_, scores); }
 
 // Rings.
 

@@ -53,10 +53,13 @@ class Collector final : public records::CallSink {
   records::LayerRef next_unnamed_layer() noexcept override;
   std::uint32_t this_thread() noexcept override;
   bool spend_mask_budget(std::int64_t elements) noexcept override;
+  std::int64_t pattern_rows() noexcept override { return pattern_rows_.load(std::memory_order_relaxed); }
+  bool spend_pattern_budget(std::int64_t scores) noexcept override;
   void count_failed_call() noexcept override { counters_.failed_call(); }
   void count_hook_error() noexcept override { counters_.hook_error(); }
   void count_unfinished_chains(std::uint64_t chains) noexcept override { counters_.unfinished_chains(chains); }
   void count_overhead(std::int64_t sampled_ns) noexcept override { counters_.sampled_hook(sampled_ns); }
+  void count_sampling(std::int64_t ns) noexcept override { counters_.sampling(ns); }
 
   /// No effect while it runs. Throws Error when kMaxRunning sessions run.
   void start(Session& session);
@@ -124,7 +127,7 @@ class Collector final : public records::CallSink {
   void switch_on(Session& session) noexcept;
   // What the hooks are to see: all sessions that are on, `but` one.
   void publish(const Session* but = nullptr) noexcept;
-  void renew_mask_budget() noexcept;
+  void renew_budgets() noexcept;
 
   std::mutex control_;
   RingRegistry rings_;
@@ -132,6 +135,8 @@ class Collector final : public records::CallSink {
   // Sessions that are on in the low 16 bits, above them what they want captured: Watch in one word.
   std::atomic<std::uint32_t> watched_{0};
   std::atomic<std::int64_t> mask_budget_{0};
+  std::atomic<std::int64_t> pattern_budget_{0};
+  std::atomic<std::int64_t> pattern_rows_{0};
   std::atomic<std::size_t> pending_{0};
   std::atomic<void (*)()> settle_{nullptr};
   CallLog log_;

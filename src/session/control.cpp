@@ -89,7 +89,7 @@ void Collector::start(Session& session) {
     throw;
   }
   switch_on(session);
-  renew_mask_budget();
+  renew_budgets();
 }
 
 void Collector::stop(Session& session) noexcept {
@@ -145,7 +145,8 @@ void Collector::step(Session& session) {
   if (wall > 0 || !sums.empty()) {
     session.series.add(ended, wall, sums);
   }
-  renew_mask_budget();
+  publish();  // whether the step is sampled
+  renew_budgets();
 }
 
 void Collector::reset(Session& session, std::int64_t step_number) {
@@ -176,7 +177,8 @@ void Collector::reset(Session& session, std::int64_t step_number) {
     session.on_since_ns = now;
     session.on_since_counters = counters_.read();
   }
-  renew_mask_budget();
+  publish();
+  renew_budgets();
 }
 
 Collected Collector::collect(Session& session) {
@@ -352,12 +354,22 @@ void Collector::publish(const Session* but) noexcept {
   watched_.store(word, std::memory_order_release);
 }
 
-void Collector::renew_mask_budget() noexcept {
-  std::int64_t budget = 0;
+void Collector::renew_budgets() noexcept {
+  Options most{.mask_count_budget = 0, .pattern_rows = 0, .pattern_budget = 0};
   for (const Session* session : slots_) {
-    budget = session != nullptr ? std::max(budget, session->options.mask_count_budget) : budget;
+    if (session == nullptr) {
+      continue;
+    }
+    const Options& options = session->options;
+    most.mask_count_budget = std::max(most.mask_count_budget, options.mask_count_budget);
+    if (options.patterns > 0) {
+      most.pattern_rows = std::max(most.pattern_rows, options.pattern_rows);
+      most.pattern_budget = std::max(most.pattern_budget, options.pattern_budget);
+    }
   }
-  mask_budget_.store(budget, std::memory_order_relaxed);
+  mask_budget_.store(most.mask_count_budget, std::memory_order_relaxed);
+  pattern_rows_.store(most.pattern_rows, std::memory_order_relaxed);
+  pattern_budget_.store(most.pattern_budget, std::memory_order_relaxed);
 }
 
 }  // namespace headscope::session

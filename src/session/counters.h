@@ -12,6 +12,7 @@ struct Counters {
   std::uint64_t unfinished_chains = 0;
   std::int64_t hooks_ns = 0;  ///< estimated from the sampled hooks
   std::int64_t folding_ns = 0;
+  std::int64_t sampling_ns = 0;  ///< of attention weights
 
   Counters& operator+=(const Counters& other) noexcept {
     failed_calls += other.failed_calls;
@@ -19,6 +20,7 @@ struct Counters {
     unfinished_chains += other.unfinished_chains;
     hooks_ns += other.hooks_ns;
     folding_ns += other.folding_ns;
+    sampling_ns += other.sampling_ns;
     return *this;
   }
   friend Counters operator-(Counters a, const Counters& b) noexcept {
@@ -27,6 +29,7 @@ struct Counters {
     a.unfinished_chains -= b.unfinished_chains;
     a.hooks_ns -= b.hooks_ns;
     a.folding_ns -= b.folding_ns;
+    a.sampling_ns -= b.sampling_ns;
     return a;
   }
   friend bool operator==(const Counters&, const Counters&) = default;
@@ -45,13 +48,15 @@ class LiveCounters {
   }
   void sampled_hook(std::int64_t ns) noexcept { hooks_ns_.fetch_add(ns * kSampling, std::memory_order_relaxed); }
   void folding(std::int64_t ns) noexcept { folding_ns_.fetch_add(ns, std::memory_order_relaxed); }
+  void sampling(std::int64_t ns) noexcept { sampling_ns_.fetch_add(ns, std::memory_order_relaxed); }
 
   [[nodiscard]] Counters read() const noexcept {
     return {.failed_calls = failed_calls_.load(std::memory_order_relaxed),
             .hook_errors = hook_errors_.load(std::memory_order_relaxed),
             .unfinished_chains = unfinished_chains_.load(std::memory_order_relaxed),
             .hooks_ns = hooks_ns_.load(std::memory_order_relaxed),
-            .folding_ns = folding_ns_.load(std::memory_order_relaxed)};
+            .folding_ns = folding_ns_.load(std::memory_order_relaxed),
+            .sampling_ns = sampling_ns_.load(std::memory_order_relaxed)};
   }
 
  private:
@@ -60,6 +65,7 @@ class LiveCounters {
   std::atomic<std::uint64_t> unfinished_chains_{0};
   std::atomic<std::int64_t> hooks_ns_{0};
   std::atomic<std::int64_t> folding_ns_{0};
+  std::atomic<std::int64_t> sampling_ns_{0};
 };
 
 }  // namespace headscope::session

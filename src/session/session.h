@@ -61,8 +61,15 @@ struct Session {
   [[nodiscard]] bool sees(const records::AttentionCall& call, std::uint32_t thread) const noexcept;
 
   [[nodiscard]] bool running() const noexcept { return slot >= 0; }
+  /// Whether the attention weights of a step are sampled for this session.
+  [[nodiscard]] bool samples(std::int64_t step) const noexcept {
+    return options.patterns > 0 && step % options.patterns == 0;
+  }
   [[nodiscard]] aggregate::Wanted wanted() const noexcept {
-    return {.per_head = options.per_head, .memory = options.memory != Memory::kOff, .keep_calls = options.keep_calls};
+    return {.per_head = options.per_head,
+            .memory = options.memory != Memory::kOff,
+            .keep_calls = options.keep_calls,
+            .patterns_every = options.patterns};
   }
 
   // What folding reads.

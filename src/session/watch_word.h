@@ -13,6 +13,7 @@ inline constexpr std::uint32_t kMemoryBit = 1U << kMaxRunning;
 inline constexpr std::uint32_t kEagerBit = kMemoryBit << 1;
 inline constexpr std::uint32_t kDetailBit = kMemoryBit << 2;
 inline constexpr std::uint32_t kDeviceBit = kMemoryBit << 3;
+inline constexpr std::uint32_t kSampledBit = kMemoryBit << 4;
 
 /// What one session adds to the word: or them.
 inline std::uint32_t pack_watch(const Session& session) noexcept {
@@ -21,6 +22,7 @@ inline std::uint32_t pack_watch(const Session& session) noexcept {
   word |= session.options.eager != Eager::kOff ? kEagerBit : 0;
   word |= session.options.eager == Eager::kDetail ? kDetailBit : 0;
   word |= session.device_clock ? kDeviceBit : 0;
+  word |= session.samples(session.step_number) ? kSampledBit : 0;
   return word;
 }
 
@@ -29,7 +31,8 @@ inline records::Watch unpack_watch(std::uint32_t word) noexcept {
           .memory = (word & kMemoryBit) != 0,
           .eager = (word & kEagerBit) != 0,
           .detail = (word & kDetailBit) != 0,
-          .device = (word & kDeviceBit) != 0};
+          .device = (word & kDeviceBit) != 0,
+          .sampled = (word & kSampledBit) != 0};
 }
 
 }  // namespace headscope::session

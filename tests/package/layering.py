@@ -29,6 +29,7 @@ EVERYTHING = (
     "capture/",
     "model/",
     "aggregate/",
+    "probe/",
     "correlate/",
     "kv_cache/",
     "session/",
@@ -46,7 +47,16 @@ LAYERS = (
     Layer("src/records", ("records/", "base/", *TYPES)),
     Layer(
         "src/capture/torch",
-        ("capture/", "records/", "base/", "headscope/annotate.h", "headscope/error.h", "headscope/stats.h", *TYPES),
+        (
+            "capture/",
+            "probe/",
+            "records/",
+            "base/",
+            "headscope/annotate.h",
+            "headscope/error.h",
+            "headscope/stats.h",
+            *TYPES,
+        ),
         ("ATen/", "c10/", "torch/"),
         vendor_in_headers=True,
     ),
@@ -60,6 +70,7 @@ LAYERS = (
     Layer("src/timeline/cupti", ("timeline/", "records/", "base/", *TYPES), ("cupti_",)),
     Layer("src/timeline", ("timeline/", "records/", "base/", *TYPES)),
     Layer("src/kv_cache", ("kv_cache/", "base/", "headscope/kv_cache.h", "headscope/error.h", *TYPES)),
+    Layer("src/probe", ("probe/", "records/", "base/", *TYPES)),
     Layer("src/model", ("model/", "records/", "base/", *TYPES)),
     Layer(
         "src/aggregate",

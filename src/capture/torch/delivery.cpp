@@ -122,8 +122,8 @@ ForwardInfo info_of(const records::AttentionCall& call) {
 
 }  // namespace
 
-void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved,
-             const ForwardPlace& place) noexcept {
+void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved, const ForwardPlace& place,
+             const ProbeSource* probe) noexcept {
   try {
     if (call.device_ops.outer != 0) {
       call.device_ops.thread = system_thread(state);
@@ -140,6 +140,9 @@ void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStora
       for (const WeakStorage& storage : saved) {
         forward_links().put(storage, info);
       }
+    }
+    if (probe != nullptr && call.direction == Direction::kForward && !call.inside_backward && !call.scores_only) {
+      sample_patterns(call, *probe);
     }
     sink()->submit(std::move(call));
   } catch (...) {
@@ -175,7 +178,12 @@ void deliver_chain(ThreadState& state, EagerRecogniser::Finished&& finished, std
     place = place_below_autograd();
     place.first_node = finished.first_node;
   }
-  deliver(state, std::move(call), {state.probabilities.find(finished.probabilities), WeakStorage{}}, place);
+  const std::optional<ProbeSource> probe = state.chain_probes.take(finished.probabilities);
+  if (probe) {
+    call.start_ns += probe->sampling_ns;  // the softmax waited for it, the chain did not
+  }
+  deliver(state, std::move(call), {state.probabilities.find(finished.probabilities), WeakStorage{}}, place,
+          probe ? &*probe : nullptr);
 }
 
 }  // namespace headscope::capture::torch

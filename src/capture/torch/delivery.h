@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "capture/torch/pattern_probe.h"
 #include "capture/torch/place.h"
 #include "capture/torch/thread_state.h"
 #include "capture/torch/weak_storage.h"
@@ -13,9 +14,9 @@ namespace headscope::capture::torch {
 using SavedStorages = std::array<WeakStorage, 2>;
 
 /// A captured call on its way out: to the open composite op, which completes it, or else to the sink. `place` is that
-/// of a forward.
-void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved,
-             const ForwardPlace& place) noexcept;
+/// of a forward. `probe`: what its attention weights are sampled from; nullptr: they are not.
+void deliver(ThreadState& state, records::AttentionCall&& call, const SavedStorages& saved, const ForwardPlace& place,
+             const ProbeSource* probe = nullptr) noexcept;
 
 /// Takes over from `forward` what a backward's own arguments do not tell.
 void link_to_forward(records::AttentionCall& call, const ForwardInfo& forward) noexcept;

@@ -6,6 +6,7 @@
 #include "capture/torch/delivery.h"
 #include "capture/torch/frame.h"
 #include "capture/torch/hooked_op.h"
+#include "capture/torch/pattern_probe.h"
 #include "capture/torch/tensor_reader.h"
 #include "capture/torch/thread_state.h"
 
@@ -256,13 +257,18 @@ void SoftmaxHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
   ThreadState& state = *observing;
   const ArgumentIndex& positions = index(op);
   SoftmaxEvent event;
+  std::optional<ProbeSource> probe;
   observe(
       op, next, stack, positions, watching, state,
-      [&event](const Arguments& arguments) {
+      [&](const Arguments& arguments) {
         if (!read(arguments, Arg::kInput, event.in)) {
           return false;
         }
         event.dim = axis_of(arguments, event.in);
+        // Before the softmax runs, since the scores may be gone after it.
+        if (watching.sampled && state.frame == nullptr && event.dim == event.in.dims - 1 && !inside_backward()) {
+          probe = sample_chain(*arguments.tensor(Arg::kInput), current_layer());
+        }
         return true;
       },
       [&](const TensorView& output, const OpSpan& span) {
@@ -270,6 +276,9 @@ void SoftmaxHook::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
         event.span = span;
         if (const at::Tensor* result = result_of(positions, *stack); result != nullptr && is_readable(*result)) {
           state.probabilities.keep(*result);
+          if (probe) {
+            state.chain_probes.keep(*result, *std::move(probe));
+          }
         }
         event.inside_backward = inside_backward();
         event.label = current_layer();

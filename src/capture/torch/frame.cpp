@@ -151,6 +151,12 @@ bool open_frame(Frame& frame, const OpEntry& entry, const records::Watch& watch,
   frame.entry = &entry;
   frame.watch = watch;
   frame.place = place_above_autograd();
+  if (watch.sampled && state.frame == nullptr) {
+    frame.probe.emplace();
+    if (entry.role == OpRole::kComposite) {
+      frame.probe->operands.emplace(entry, arguments);
+    }
+  }
   if (entry.role == OpRole::kNativeMha) {
     frame.native_heads = arguments.integer(Arg::kNumHeads).value_or(0);
     if (frame.native_heads <= 0 || q.dims != 3 || k.dims != 3 || v.dims != 3 || q.size(2) % frame.native_heads != 0) {
@@ -244,7 +250,8 @@ void close_frame(Frame& frame, const Redispatch& own, ThreadState& state) {
   set_mask(call, frame);
   set_memory(call, own.memory());
   // Without gradients autograd keeps nothing of a composite op that a backward could be known by.
-  deliver(state, std::move(call), c10::GradMode::is_enabled() ? frame.saved : SavedStorages{}, frame.place);
+  deliver(state, std::move(call), c10::GradMode::is_enabled() ? frame.saved : SavedStorages{}, frame.place,
+          frame.probe ? &*frame.probe : nullptr);
 }
 
 }  // namespace headscope::capture::torch

@@ -18,6 +18,8 @@ struct Frame {
   std::int64_t native_heads = 0;
   MaskCounter::Result mask;
   ForwardPlace place;
+  /// Set when the call's attention weights are sampled.
+  std::optional<ProbeSource> probe;
 
   /// The call captured inside.
   std::optional<records::AttentionCall> inner;

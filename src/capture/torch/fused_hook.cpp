@@ -145,6 +145,12 @@ class FusedCapture {
       }
       call_->sessions = watch_.sessions;
       take_mask(arguments);
+      if (watch_.sampled && state_.frame == nullptr && call_->direction == Direction::kForward) {
+        probe_.emplace();
+        if (!entry.hidden_cache) {
+          probe_->operands.emplace(entry, arguments);
+        }
+      }
       if (watch_.detail) {
         take_copies(fused, arguments);
       }
@@ -182,7 +188,8 @@ class FusedCapture {
       saved = take_output(results);
     }
     const bool has_place = call_->direction == Direction::kForward && state_.frame == nullptr;
-    deliver(state_, *std::move(call_), saved, has_place ? place_below_autograd() : ForwardPlace{});
+    deliver(state_, *std::move(call_), saved, has_place ? place_below_autograd() : ForwardPlace{},
+            probe_ ? &*probe_ : nullptr);
     own_cost_.finish(redispatch_->start_ns(), redispatch_->end_ns());
     redispatch_.reset();
   }
@@ -275,6 +282,7 @@ class FusedCapture {
   records::Watch watch_;
   std::optional<records::AttentionCall> call_;
   std::optional<TensorView> output_;
+  std::optional<ProbeSource> probe_;
   std::optional<Redispatch> redispatch_;
 };
 

@@ -8,6 +8,7 @@
 #include "capture/open_forwards.h"
 #include "capture/torch/forward_links.h"
 #include "capture/torch/mask_counter.h"
+#include "capture/torch/chain_probes.h"
 #include "capture/torch/memory_meter.h"
 #include "capture/torch/weak_storage.h"
 #include "records/attention_call.h"
@@ -36,6 +37,7 @@ struct ThreadState {
   StorageKeeper<64> written;
   /// Operands of products: whether V lies in what K had is asked when K, often a temporary, may be gone.
   StorageKeeper<64> multiplied;
+  ChainProbes chain_probes;
   std::uint32_t hooked_calls = 0;
   std::uint64_t newest_device_op = 0;
   std::uint32_t system_thread = 0;  ///< the operating system's id; 0: not asked for yet
