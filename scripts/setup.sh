@@ -87,8 +87,10 @@ fi
 # The Python that lends its torch, if any.
 lender=
 for candidate in "${HEADSCOPE_PYTHON:-}" "${VIRTUAL_ENV:+$VIRTUAL_ENV/bin/python}"; do
-  if [[ -n $candidate && $candidate != "$venv/bin/python" ]] && has_torch "$candidate"; then
-    lender=$(command -v "$candidate")
+  # .venv itself lends nothing, whatever path leads to it.
+  if [[ -n $candidate ]] && path=$(command -v "$candidate") && [[ ! ${path%/*} -ef $venv/bin ]] &&
+    has_torch "$candidate"; then
+    lender=$path
     break
   fi
 done

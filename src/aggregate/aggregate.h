@@ -26,8 +26,8 @@ struct Wanted {
 ///
 /// Bounds: beyond kMaxRows rows, calls that would need another one go to `attention[*]` (a row for each op,
 /// phase and geometry). Were there kMaxOtherRows of these too, calls count in the total and in no row. Heads are
-/// kept apart up to kMaxHeads a layer and kMaxHeadCells in all; beyond that a layer has no head rows. Layers whose heads
-/// would be beyond kMaxPatternHeads have no patterns.
+/// kept apart up to kMaxHeads a layer and kMaxHeadCells in all; beyond that a layer has no head rows. Layers whose
+/// heads would be beyond kMaxPatternHeads have no patterns.
 class Aggregate {
  public:
   static constexpr std::size_t kMaxRows = 65'536;

@@ -14,8 +14,8 @@
 namespace headscope::aggregate {
 
 /// The class of a head by its means, the first that holds: uniform with entropy ≥ 0.95; sink with half the mass on the
-/// first key; local with 0.75 of it on the 32 nearest keys of more than 64; few tokens with 95 % of it on at most a tenth
-/// of the keys, or on 4; else mixed. Means do not mislead where rows differ little, which classes are about.
+/// first key; local with 0.75 of it on the 32 nearest keys of more than 64; few tokens with 95 % of it on at most a
+/// tenth of the keys, or on 4; else mixed. Means do not mislead where rows differ little, which classes are about.
 PatternClass class_of(const records::HeadSample& sums, bool cross) noexcept;
 
 /// √JSD, base 2, between the distributions over key distance of two samples; std::nullopt when either has no rows.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -100,6 +101,22 @@ void describe_heads(const std::vector<HeadPattern>& patterns, std::vector<HeadRo
   }
 }
 
+/// The mean share of keys that is attended, over rows.
+class Mean {
+ public:
+  void add(const HeadPattern& pattern) noexcept {
+    sum_ += pattern.attended_share * static_cast<double>(pattern.rows);
+    rows_ += pattern.rows;
+  }
+  [[nodiscard]] std::optional<double> share() const noexcept {
+    return rows_ > 0 ? std::optional(sum_ / static_cast<double>(rows_)) : std::nullopt;
+  }
+
+ private:
+  double sum_ = 0;
+  std::uint64_t rows_ = 0;
+};
+
 }  // namespace
 
 void fill_patterns(const Aggregate& aggregate, const LayerTable& layers, Stats& stats) {
@@ -133,23 +150,28 @@ void fill_attended_share(Stats& stats) {
   if (!stats.patterns) {
     return;
   }
-  struct Mean {
-    double sum = 0;
-    std::uint64_t rows = 0;
-  };
-  std::map<std::string, Mean> by_layer;
   Mean all;
+  std::map<std::string, Mean> by_name;
+  std::map<std::int64_t, Mean> by_index;
   for (const HeadPattern& pattern : stats.patterns->heads) {
-    for (Mean* mean : {&by_layer[pattern.layer], &all}) {
-      mean->sum += pattern.attended_share * static_cast<double>(pattern.rows);
-      mean->rows += pattern.rows;
-    }
+    all.add(pattern);
+    by_name[pattern.layer].add(pattern);
+    by_index[pattern.layer_index.value_or(-1)].add(pattern);
+  }
+  std::map<std::string, std::size_t> layers_of_cache;
+  for (const KvCacheRow& row : stats.kv_cache) {
+    layers_of_cache[row.cache] += row.layer.empty() ? 0 : 1;
   }
   for (KvCacheRow& row : stats.kv_cache) {
-    const auto layer = by_layer.find(row.layer);
-    const Mean* mean = row.layer.empty() ? &all : (layer != by_layer.end() ? &layer->second : nullptr);
-    if (mean != nullptr && mean->rows > 0) {
-      row.attended_share = mean->sum / static_cast<double>(mean->rows);
+    if (row.layer.empty()) {
+      row.attended_share = all.share();
+    } else if (const auto named = by_name.find(row.layer); named != by_name.end()) {
+      row.attended_share = named->second.share();
+    } else if (layers_of_cache[row.cache] == by_index.size()) {
+      // Caches number their layers; where a model has other attention too, the numbers are not those of its layers.
+      const auto numbered = std::ranges::find_if(
+          by_index, [&row](const auto& entry) { return std::to_string(entry.first) == row.layer; });
+      row.attended_share = numbered != by_index.end() ? numbered->second.share() : std::nullopt;
     }
   }
 }

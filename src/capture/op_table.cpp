@@ -201,6 +201,8 @@ std::vector<std::string_view> usual_names(Arg arg) {
       return {"scale", "softmax_scale", "sm_scale"};
     case Arg::kSoftcap:
       return {"softcap"};
+    case Arg::kAlibi:
+      return {"alibi_slopes", "alibi"};
     case Arg::kCount:
       break;
   }
@@ -222,8 +224,16 @@ std::vector<std::string_view> argument_names(const OpEntry& entry, Arg arg) {
   if (!name.empty()) {
     return {name};
   }
-  // A user's backward saves what every backward saves; these two only help to find its forward.
-  return arg == Arg::kSavedOut || arg == Arg::kSavedLogsumexp ? usual_names(arg) : std::vector<std::string_view>{};
+  switch (arg) {
+    case Arg::kSavedOut:
+    case Arg::kSavedLogsumexp:  // a user's backward saves what every backward saves; it helps to find its forward
+    case Arg::kScale:
+    case Arg::kSoftcap:
+    case Arg::kAlibi:  // only where weights are sampled
+      return usual_names(arg);
+    default:
+      return {};
+  }
 }
 
 OpEntry entry_of(const AttentionOpSpec& spec) {

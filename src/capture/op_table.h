@@ -54,6 +54,7 @@ enum class Arg : std::uint8_t {
   kDim,
   kScale,
   kSoftcap,
+  kAlibi,
   kCount,
 };
 inline constexpr std::size_t kArgCount = static_cast<std::size_t>(Arg::kCount);

@@ -38,8 +38,8 @@ double nearest_mass(std::span<const float> scores, std::span<const float> weight
 
 KeyRange keys_of_query(records::Causal causal, const records::Window& window, std::int64_t query, std::int64_t q_len,
                        std::int64_t kv_len) noexcept {
-  const bool lower_right = causal == records::Causal::kLowerRight ||
-                           (causal == records::Causal::kNone && window.lower_right);
+  const bool lower_right =
+      causal == records::Causal::kLowerRight || (causal == records::Causal::kNone && window.lower_right);
   const std::int64_t diagonal = query + (lower_right ? kv_len - q_len : 0);
   KeyRange keys{0, kv_len};
   if (causal != records::Causal::kNone) {
@@ -122,8 +122,7 @@ void RowReader::read(std::span<const float> scores, std::optional<std::int64_t> 
   }
 
   // −Σ p ln p with ln p = score − highest − ln(sum); rounding may take it outside what it can be.
-  const double entropy =
-      std::clamp(std::log(sum) - mean_score, 0.0, std::log(static_cast<double>(admitted)));
+  const double entropy = std::clamp(std::log(sum) - mean_score, 0.0, std::log(static_cast<double>(admitted)));
   const auto keys_95 = static_cast<double>(fewest_that_hold(order_, kMostOfTheMass));
   ++sums.rows;
   sums.entropy += entropy / std::log(static_cast<double>(admitted));
@@ -139,8 +138,7 @@ void RowReader::read(std::span<const float> scores, std::optional<std::int64_t> 
     sums.local_mass += nearest_mass(scores, weights_, origin);
   }
   for (std::size_t key = first; key <= last; ++key) {
-    const std::int64_t distance = origin - static_cast<std::int64_t>(key);
-    sums.mass_by_distance[distance_bin(position ? distance : -distance)] += weights_[key];
+    sums.mass_by_distance[distance_bin(origin - static_cast<std::int64_t>(key))] += weights_[key];
   }
 }
 
@@ -154,8 +152,8 @@ std::size_t fewest_that_hold(std::span<float> weights, double share) noexcept {
     const auto begin = weights.begin();
     std::nth_element(begin + static_cast<std::ptrdiff_t>(low), begin + static_cast<std::ptrdiff_t>(middle),
                      begin + static_cast<std::ptrdiff_t>(high), std::greater<>{});
-    const double larger = std::accumulate(begin + static_cast<std::ptrdiff_t>(low),
-                                          begin + static_cast<std::ptrdiff_t>(middle), 0.0);
+    const double larger =
+        std::accumulate(begin + static_cast<std::ptrdiff_t>(low), begin + static_cast<std::ptrdiff_t>(middle), 0.0);
     if (held + larger >= share) {
       high = middle;
     } else {

@@ -81,6 +81,7 @@ LAYERS = (
             "records/",
             "base/",
             "headscope/stats.h",
+            "headscope/patterns.h",
             "headscope/kv_cache.h",
             "headscope/annotate.h",
             *TYPES,

@@ -42,7 +42,8 @@ void apply_mask(std::span<float> scores, const ScoreRows& rows, std::int64_t hea
   }
 }
 
-/// Reads the rows of one head of the scores; `masked`: their mask and the call's causality and window are to be applied.
+/// Reads the rows of one head of the scores; `masked`: their mask and the call's causality and window are to be
+/// applied.
 class HeadOfScores {
  public:
   HeadOfScores(const records::AttentionCall& call, bool masked) : call_(call), masked_(masked) {}

@@ -28,8 +28,8 @@ constexpr int kRows = 1;
 /// Takes memory reports and does nothing with them.
 class DeafReporter final : public MemoryReporter {
  public:
-  void reportMemoryUsage(void* /*pointer*/, std::int64_t /*bytes*/, std::size_t /*allocated*/,
-                         std::size_t /*reserved*/, c10::Device /*device*/) override {}
+  void reportMemoryUsage(void* /*pointer*/, std::int64_t /*bytes*/, std::size_t /*allocated*/, std::size_t /*reserved*/,
+                         c10::Device /*device*/) override {}
 };
 
 constexpr c10::DispatchKeySet kWatchers =
@@ -98,7 +98,9 @@ class Batch {
     const bool headless = operands.layout == Layout::kBHSD && operands.q.dim() <= 3;
     q_ = with_batch_and_heads(operands.q, operands.layout, headless);
     k_ = with_batch_and_heads(operands.k, operands.layout, headless);
-    if (operands.paged) {
+    if (operands.partly_read) {
+      problem = NotSampled::kShape;
+    } else if (operands.paged) {
       problem = NotSampled::kPaged;
     } else if (call.lengths_unknown) {
       problem = NotSampled::kLengths;
@@ -184,6 +186,7 @@ ScoreOperands::ScoreOperands(const OpEntry& entry, const Arguments& arguments)
     scale = arguments.number(Arg::kScale);
   }
   softcap = arguments.number(Arg::kSoftcap);
+  partly_read = arguments.has(Arg::kAlibi) || (q.defined() && q.itemsize() < 2);
 }
 
 bool may_be_captured(c10::Device device) {
@@ -227,8 +230,8 @@ std::optional<std::vector<ScoreRows>> score_rows(const ScoreOperands& operands, 
     const std::int64_t kv_heads = sequence.k.size(kHeads);
     const at::Tensor q = sequence.q.index_select(kRows, chosen).to(at::kFloat).mul(scale);
     const at::Tensor k = sequence.k.to(at::kFloat);
-    at::Tensor scores = at::matmul(q.reshape({kv_heads, -1, q.size(2)}), k.transpose(1, 2))
-                            .reshape({q.size(0), q.size(1), k.size(1)});
+    at::Tensor scores =
+        at::matmul(q.reshape({kv_heads, -1, q.size(2)}), k.transpose(1, 2)).reshape({q.size(0), q.size(1), k.size(1)});
     if (operands.softcap > 0) {
       scores = scores.div(operands.softcap).tanh().mul(operands.softcap);
     }

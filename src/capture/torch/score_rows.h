@@ -31,6 +31,8 @@ struct ScoreOperands {
   double softcap = 0;
   Layout layout = Layout::kBHSD;
   bool paged = false;
+  /// Scores have parts that are not read: ALiBi, the scales of an fp8 dtype.
+  bool partly_read = false;
 
   ScoreOperands(const OpEntry& entry, const Arguments& arguments);
 };
