@@ -12,6 +12,7 @@
 
 #include "aggregate/pattern_section.h"
 #include "aggregate/snapshot.h"
+#include "aggregate/tolerance_section.h"
 #include "aggregate/words.h"
 #include "base/clock.h"
 #include "capture/layers.h"
@@ -44,6 +45,13 @@ const Options& checked(const Options& options) {
     }
   };
   at_least("patterns", options.patterns, 0, "give 0 to sample no attention weights, or n to sample every n-th step");
+  if (!(options.tolerance >= 0) || options.tolerance > 1) {
+    throw Error("Options::tolerance is " + std::to_string(options.tolerance) +
+                "; it is a relative error: give 0 to measure none, or up to 1, such as 0.01");
+  }
+  if (options.tolerance > 0 && options.patterns == 0) {
+    throw Error("Options::tolerance needs Options::patterns, which says in which steps to sample");
+  }
   at_least("pattern_rows", options.pattern_rows, 1, "it is a number of query rows: give 1 or more");
   at_least("pattern_budget", options.pattern_budget, 1, "it is a number of scores a step: give 1 or more");
   return options;
@@ -229,6 +237,9 @@ class AttentionProfiler::Impl {
       std::ranges::move(kv_cache::the_registry().rows(since, id), std::back_inserter(stats.kv_cache));
     }
     aggregate::fill_attended_share(stats);
+    if (stats.tolerance) {
+      aggregate::apply_bound(session.options.tolerance, *stats.tolerance);
+    }
     return stats;
   }
 

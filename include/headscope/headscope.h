@@ -14,6 +14,7 @@
 #include "headscope/profiler.h"
 #include "headscope/report.h"
 #include "headscope/stats.h"
+#include "headscope/tolerance.h"
 #include "headscope/torch_profiler.h"
 #include "headscope/trace.h"
 #include "headscope/types.h"

@@ -58,6 +58,9 @@ struct Options {
   /// Sample the attention weights (Stats::patterns) in every step whose number is a multiple of this; 0: never. A call
   /// that is sampled is read after it ran, on its thread, which waits for the device.
   std::int64_t patterns = 0;
+  /// In the same steps, find for each head which cheaper settings (a narrower dtype, fewer keys) keep the relative
+  /// error of its output within this (Stats::tolerance); 0: do not. Needs `patterns`.
+  double tolerance = 0;
   /// Query rows sampled of each head of a call, at most.
   std::int64_t pattern_rows = 64;
   /// Scores (a query and a key of a head) that a step may spend on patterns; what comes later in it is not sampled.

@@ -13,6 +13,7 @@
 #include "headscope/kv_cache.h"
 #include "headscope/options.h"
 #include "headscope/patterns.h"
+#include "headscope/tolerance.h"
 #include "headscope/types.h"
 
 namespace headscope {
@@ -423,6 +424,8 @@ struct HEADSCOPE_EXPORT Stats {
   TimeSection time;
   /// std::nullopt unless Options::patterns asks for it, and until a sampled step had attention.
   std::optional<PatternSection> patterns;
+  /// The same with Options::tolerance.
+  std::optional<ToleranceSection> tolerance;
   Diagnostics diagnostics;
 
   /// The violations of `budget`; empty when it is met. A budget that matches no row, or that meets

@@ -85,6 +85,7 @@ class Profiler:
         decode_max_q: int = 1,
         mask_count_budget: int = ...,
         patterns: int | None = None,
+        tolerance: float | None = None,
         pattern_rows: int = 64,
         pattern_budget: int = ...,
         keep_calls: int = 0,

@@ -64,6 +64,8 @@ class AttentionProfiler:
     patterns: sample the attention weights in each step whose number is a multiple of this: what each head attends
         to, and which heads collapse (`stats["patterns"]`). A sampled call is read after it ran; its thread waits for
         the device. Without step() there is one step, which is sampled until `pattern_budget` is used up.
+    tolerance: in the same steps, find for each head which narrower dtype or smaller set of keys keeps the relative
+        error of its output within this, such as 0.01 (`stats["tolerance"]`).
     pattern_rows: query rows sampled of each head of a call, at most.
     pattern_budget: scores (a query and a key of a head) that a step may spend on patterns; calls that come later in
         the step are not sampled, and counted.
@@ -88,6 +90,7 @@ class AttentionProfiler:
         decode_max_q: int = 1,
         mask_count_budget: int = 1 << 22,
         patterns: int | None = None,
+        tolerance: float | None = None,
         pattern_rows: int = 64,
         pattern_budget: int = 1 << 27,
         keep_calls: int = 0,
@@ -102,6 +105,7 @@ class AttentionProfiler:
             decode_max_q=decode_max_q,
             mask_count_budget=mask_count_budget,
             patterns=patterns,
+            tolerance=tolerance,
             pattern_rows=pattern_rows,
             pattern_budget=pattern_budget,
             keep_calls=keep_calls,

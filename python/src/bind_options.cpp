@@ -40,6 +40,8 @@ Options options_from_python(const py::kwargs& keywords) {
       options.mask_count_budget = to_int(name, value);
     } else if (name == "patterns") {
       options.patterns = value.is_none() ? 0 : to_int(name, value);
+    } else if (name == "tolerance") {
+      options.tolerance = value.is_none() ? 0.0 : to_double(name, value);
     } else if (name == "pattern_rows") {
       options.pattern_rows = to_int(name, value);
     } else if (name == "pattern_budget") {

@@ -35,6 +35,9 @@ void Aggregate::add_patterns(const records::CostedCall& costed, LayerKey layer, 
   if (call.pattern_sample) {
     if (PatternSums* sums = patterns_of(head_key(costed, layer), call.pattern_sample->heads.size())) {
       sums->add(*call.pattern_sample, step);
+      if (wanted_.tolerance && call.tolerance_sample) {
+        tolerances_of(head_key(costed, layer)).add(*call.tolerance_sample);
+      }
     } else {
       not_sampled_.add(records::NotSampled::kBudget);
     }
@@ -66,6 +69,11 @@ void Aggregate::merge(const Aggregate& other) {
   for (const auto& slot : other.patterns_.slots()) {
     if (PatternSums* sums = patterns_of(slot->key, slot->entry.total().size())) {
       sums->merge(slot->entry);
+    }
+  }
+  for (const auto& slot : other.tolerances_.slots()) {
+    if (patterns_.find(slot->key) != nullptr) {
+      tolerances_of(slot->key).merge(slot->entry);
     }
   }
   not_sampled_.merge(other.not_sampled_);
@@ -100,6 +108,11 @@ HeadSums& Aggregate::heads_of(const HeadKey& key, std::size_t heads) {
   }
   head_cells_ += heads;
   return heads_.insert(key, HeadSums(heads));
+}
+
+ToleranceSums& Aggregate::tolerances_of(const HeadKey& key) {
+  ToleranceSums* known = tolerances_.find(key);
+  return known != nullptr ? *known : tolerances_.insert(key, ToleranceSums{});
 }
 
 PatternSums* Aggregate::patterns_of(const HeadKey& key, std::size_t heads) {

@@ -9,6 +9,7 @@
 #include "aggregate/pattern_sums.h"
 #include "aggregate/row_key.h"
 #include "aggregate/row_sums.h"
+#include "aggregate/tolerance_sums.h"
 #include "records/attention_call.h"
 
 namespace headscope::aggregate {
@@ -19,6 +20,7 @@ struct Wanted {
   bool memory = true;
   std::size_t keep_calls = 0;
   std::int64_t patterns_every = 0;  ///< steps; 0: samples are not folded
+  bool tolerance = false;
 };
 
 /// Calls folded into rows, in memory bounded by the number of rows, whatever the number of calls. Not
@@ -40,6 +42,7 @@ class Aggregate {
   using Rows = FlatTable<RowKey, RowSums>;
   using Heads = FlatTable<HeadKey, HeadSums>;
   using Patterns = FlatTable<HeadKey, PatternSums>;
+  using Tolerances = FlatTable<HeadKey, ToleranceSums>;
 
   explicit Aggregate(Wanted wanted) : wanted_(wanted), kept_(wanted.keep_calls) {}
 
@@ -49,6 +52,7 @@ class Aggregate {
   [[nodiscard]] const Rows& rows() const noexcept { return rows_; }
   [[nodiscard]] const Heads& heads() const noexcept { return heads_; }
   [[nodiscard]] const Patterns& patterns() const noexcept { return patterns_; }
+  [[nodiscard]] const Tolerances& tolerances() const noexcept { return tolerances_; }
   [[nodiscard]] const NotSampledCounts& not_sampled() const noexcept { return not_sampled_; }
   [[nodiscard]] const KeptCalls& kept_calls() const noexcept { return kept_; }
   /// Calls in no row.
@@ -65,12 +69,14 @@ class Aggregate {
   HeadSums& heads_of(const HeadKey& key, std::size_t heads);
   // nullptr when there is no room for `heads` more.
   PatternSums* patterns_of(const HeadKey& key, std::size_t heads);
+  ToleranceSums& tolerances_of(const HeadKey& key);
   void add_patterns(const records::CostedCall& costed, LayerKey layer, std::int64_t step);
 
   Wanted wanted_;
   Rows rows_;
   Heads heads_;
   Patterns patterns_;
+  Tolerances tolerances_;  // of layers that have patterns
   NotSampledCounts not_sampled_;
   KeptCalls kept_;
   RowSums unplaced_;

@@ -12,6 +12,7 @@
 #include "aggregate/layer_table.h"
 #include "aggregate/memory_section.h"
 #include "aggregate/pattern_section.h"
+#include "aggregate/tolerance_section.h"
 #include "aggregate/words.h"
 
 namespace headscope::aggregate {
@@ -251,6 +252,7 @@ void fill_stats(const Aggregate& aggregate, const LayerInfoOf& layer_info, Stats
   fill_rows(aggregate, layers, stats);
   fill_heads(aggregate, layers, stats);
   fill_patterns(aggregate, layers, stats);
+  fill_tolerance(aggregate, layers, stats);
   fill_inference(aggregate, layers, stats);
   fill_memory(aggregate, layers, stats.memory);
   for (const KeptCall& kept : aggregate.kept_calls().in_order()) {

@@ -11,6 +11,7 @@
 #include "headscope/types.h"
 #include "records/device_work.h"
 #include "records/pattern_sample.h"
+#include "records/tolerance_sample.h"
 
 /// The structs that pass between stages. Plain values: no torch, no clock, no lock.
 namespace headscope::records {
@@ -280,6 +281,7 @@ struct AttentionCall {
 
   /// Of a forward call in a step whose attention weights are sampled.
   std::shared_ptr<const PatternSample> pattern_sample;
+  std::shared_ptr<const ToleranceSample> tolerance_sample;
   NotSampled not_sampled = NotSampled::kNone;
 
   /// Running profilers that see this call, a bit a slot.

@@ -12,8 +12,9 @@ struct Watch {
   bool memory = false;
   bool eager = false;
   bool detail = false;
-  bool device = false;   ///< a device clock runs
-  bool sampled = false;  ///< this step's attention weights are sampled
+  bool device = false;     ///< a device clock runs
+  bool sampled = false;    ///< this step's attention weights are sampled
+  bool tolerance = false;  ///< and what cheaper settings would do to them
 };
 
 /// Where captured calls go. Implemented beside the profilers, called by the hooks.

@@ -59,4 +59,26 @@ std::vector<std::string> pattern_lines(const PatternSection& section) {
   return lines;
 }
 
+std::string tolerance_line(const ToleranceSection& section) {
+  std::map<std::string, std::uint64_t> counts;
+  double saved = 0;
+  double all = 0;
+  for (const HeadTolerance& head : section.heads) {
+    all += head.kv_bytes;
+    if (head.cheapest) {
+      ++counts[head.cheapest->setting];
+      saved += head.cheapest->saved_bytes;
+    }
+  }
+  std::string line;
+  for (const auto& [setting, heads] : counts) {
+    line += (line.empty() ? "" : " · ") + grouped(heads) + " " + words(setting);
+  }
+  if (line.empty()) {
+    return "no head does with less at an error of " + percent(section.bound);
+  }
+  return "at an error of " + percent(section.bound) + " heads do with: " + line + "; together " + percent(saved / all) +
+         " less of K and V to read";
+}
+
 }  // namespace headscope::report

@@ -1,5 +1,6 @@
 #include "report/patterns_to_value.h"
 
+#include <utility>
 #include <vector>
 
 namespace headscope::report {
@@ -38,6 +39,29 @@ Object to_value(const PatternAlert& alert) {
 
 Object to_value(const UnsampledCalls& calls) { return {{"reason", calls.reason}, {"calls", calls.calls}}; }
 
+Object to_value(const HeadTolerance& row) {
+  Object errors;
+  Object saved;
+  for (const ToleranceOfSetting& setting : row.settings) {
+    errors.emplace_back(setting.setting, setting.error);
+    saved.emplace_back(setting.setting, setting.saved_bytes);
+  }
+  Object out{{"layer", row.layer},
+             {"layer_index", row.layer_index},
+             {"head", row.head},
+             {"rows", row.rows},
+             {"kv_bytes", row.kv_bytes},
+             {"errors", std::move(errors)},
+             {"saved_bytes", std::move(saved)}};
+  Value cheapest;
+  if (row.cheapest) {
+    cheapest = Object{
+        {"setting", row.cheapest->setting}, {"error", row.cheapest->error}, {"saved_bytes", row.cheapest->saved_bytes}};
+  }
+  out.emplace_back("cheapest", std::move(cheapest));
+  return out;
+}
+
 template <class Row>
 List list_of(const std::vector<Row>& rows) {
   List out;
@@ -59,6 +83,14 @@ Object to_value(const PatternSection& section) {
           {"heads", list_of(section.heads)},
           {"alerts", list_of(section.alerts)},
           {"not_sampled", list_of(section.not_sampled)}};
+}
+
+Object to_value(const ToleranceSection& section) {
+  return {{"bound", section.bound},
+          {"calls", section.calls},
+          {"error_provenance", to_string(Provenance::kMeasured)},
+          {"saved_bytes_provenance", to_string(Provenance::kModelled)},
+          {"heads", list_of(section.heads)}};
 }
 
 }  // namespace headscope::report

@@ -25,7 +25,6 @@ struct Absent {
 /// Sections of the schema that this version does not make.
 constexpr Absent kAbsentSections[] = {
     {"roofline", "peaks of the device are not measured by this version"},
-    {"tolerance", "replays are not compared by this version"},
     {"replay", "inputs are not captured for replay by this version"},
     {"comparison", "one profile is not compared with another by this version"},
     {"recommendations", "advice is not derived by this version"},
@@ -110,6 +109,7 @@ Object to_value(const Options& options) {
       {"decode_max_q", options.decode_max_q},
       {"mask_count_budget", options.mask_count_budget},
       {"patterns", options.patterns},
+      {"tolerance", options.tolerance},
       {"pattern_rows", options.pattern_rows},
       {"pattern_budget", options.pattern_budget},
       {"keep_calls", std::uint64_t{options.keep_calls}},
@@ -167,6 +167,10 @@ Object meta_to_value(const Stats& stats) {
   absent(!stats.patterns, "patterns",
          stats.meta.options.patterns > 0 ? "no forward call was seen in a step that is sampled"
                                          : "the option patterns is off");
+  absent(!stats.tolerance, "tolerance",
+         stats.meta.options.tolerance > 0
+             ? "no forward call of an op with Q, K and V was seen in a step that is sampled"
+             : "the option tolerance is off");
   absent(stats.stages.empty(), "stages", "no part of the program was marked: use stage()");
   if (stats.steps.empty()) {
     sections.emplace_back("steps", "no step has ended: call step() at the end of each");
@@ -437,6 +441,7 @@ Value to_value(const Stats& stats) {
       {"steps", stats.steps.empty() ? Value() : Value(rows_to_value(stats.steps))},
       {"memory", memory_absent(stats) ? Value() : Value(to_value(stats.memory))},
       {"time", to_value(stats.time)},
+      {"tolerance", stats.tolerance ? Value(report::to_value(*stats.tolerance)) : Value()},
       {"patterns", stats.patterns ? Value(report::to_value(*stats.patterns)) : Value()},
       {"diagnostics", to_value(stats.diagnostics)},
   };

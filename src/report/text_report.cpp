@@ -162,6 +162,9 @@ std::string to_text(const Stats& stats, const TextOptions& options) {
       append_wrapped(out, line, options.width, "  ");
     }
   }
+  if (stats.tolerance) {
+    append_wrapped(out, report::tolerance_line(*stats.tolerance), options.width, "  ");
+  }
   append_table(out, report::layer_table(stats, options.max_rows), options.width);
   if (!options.heads_of.empty()) {
     append_heads(out, stats, options);

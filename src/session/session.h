@@ -69,7 +69,8 @@ struct Session {
     return {.per_head = options.per_head,
             .memory = options.memory != Memory::kOff,
             .keep_calls = options.keep_calls,
-            .patterns_every = options.patterns};
+            .patterns_every = options.patterns,
+            .tolerance = options.tolerance > 0};
   }
 
   // What folding reads.

@@ -82,6 +82,7 @@ LAYERS = (
             "base/",
             "headscope/stats.h",
             "headscope/patterns.h",
+            "headscope/tolerance.h",
             "headscope/kv_cache.h",
             "headscope/annotate.h",
             *TYPES,

@@ -152,7 +152,7 @@ bool open_frame(Frame& frame, const OpEntry& entry, const records::Watch& watch,
   frame.watch = watch;
   frame.place = place_above_autograd();
   if (watch.sampled && state.frame == nullptr) {
-    frame.probe.emplace();
+    frame.probe.emplace().tolerance = watch.tolerance;
     if (entry.role == OpRole::kComposite) {
       frame.probe->operands.emplace(entry, arguments);
     }

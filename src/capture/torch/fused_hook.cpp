@@ -146,7 +146,7 @@ class FusedCapture {
       call_->sessions = watch_.sessions;
       take_mask(arguments);
       if (watch_.sampled && state_.frame == nullptr && call_->direction == Direction::kForward) {
-        probe_.emplace();
+        probe_.emplace().tolerance = watch_.tolerance;
         if (!entry.hidden_cache) {
           probe_->operands.emplace(entry, arguments);
         }

@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "capture/layers.h"
 #include "capture/torch/thread_state.h"
+#include "capture/torch/tolerance_probe.h"
+#include "capture/torch/unseen_scope.h"
 #include "probe/attention_row.h"
 #include "probe/row_choice.h"
 
@@ -19,6 +20,9 @@ namespace headscope::capture::torch {
 namespace {
 
 using records::NotSampled;
+
+/// What tolerance costs beside patterns, about: each setting attends again.
+constexpr std::int64_t kToleranceCosts = 16;
 
 /// Counts the time between its making and its end as the profiler's own.
 class SamplingTime {
@@ -31,16 +35,6 @@ class SamplingTime {
  private:
   std::int64_t start_ns_;
 };
-
-void apply_mask(std::span<float> scores, const ScoreRows& rows, std::int64_t head, std::int64_t row) {
-  const std::int64_t line = (rows.mask.size(0) == 1 ? 0 : head) * rows.mask.size(1) + row;
-  const auto begin = static_cast<std::size_t>(line) * scores.size();
-  if (rows.mask.scalar_type() == at::kBool) {
-    probe::apply_mask(scores, std::span(rows.mask.const_data_ptr<bool>() + begin, scores.size()));
-  } else {
-    probe::apply_mask(scores, std::span(rows.mask.const_data_ptr<float>() + begin, scores.size()), rows.lowest);
-  }
-}
 
 /// Reads the rows of one head of the scores; `masked`: their mask and the call's causality and window are to be
 /// applied.
@@ -55,17 +49,14 @@ class HeadOfScores {
     for (std::int64_t row = 0; row < count; ++row) {
       const float* begin = rows.scores.const_data_ptr<float>() + static_cast<std::size_t>(head * count + row) * keys;
       scores_.assign(begin, begin + keys);
-      const std::int64_t query = heads_in_rows ? 0 : rows.queries[static_cast<std::size_t>(row)];
-      const std::int64_t q_len = heads_in_rows ? 1 : rows.q_len;
-      const auto kv_len = static_cast<std::int64_t>(keys);
+      const RowPlace place = place_of(rows, row, heads_in_rows);
       if (masked_) {
-        if (rows.mask.defined()) {
-          apply_mask(scores_, rows, head, row);
-        }
-        probe::admit_only(scores_, probe::keys_of_query(call_.causal, call_.window, query, q_len, kv_len));
+        admit(scores_, rows, call_, head, row, place);
       }
+      const auto kv_len = static_cast<std::int64_t>(keys);
       const std::optional<std::int64_t> position =
-          call_.cross ? std::nullopt : std::optional(probe::position_of_query(call_.causal, query, q_len, kv_len));
+          call_.cross ? std::nullopt
+                      : std::optional(probe::position_of_query(call_.causal, place.query, place.q_len, kv_len));
       reader_.read(scores_, position, heads[static_cast<std::size_t>(heads_in_rows ? head * count + row : head)]);
     }
   }
@@ -127,6 +118,9 @@ NotSampled try_to_sample(records::AttentionCall& call, const ProbeSource& source
   NotSampled problem = NotSampled::kNone;
   if (const auto rows = score_rows(operands, call, sink()->pattern_rows(), problem)) {
     call.pattern_sample = read_all(*rows, call, true);
+    if (source.tolerance && spend(kToleranceCosts * geometry.heads, geometry.kv_len)) {
+      call.tolerance_sample = measure_tolerance(operands, call, sink()->pattern_rows(), problem);
+    }
   }
   return problem;
 }

@@ -5,15 +5,15 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
-#include "capture/op_table.h"
-#include "capture/torch/schema_arguments.h"
+#include "capture/torch/operand_batch.h"
 #include "records/attention_call.h"
 
 namespace headscope::capture::torch {
 
-/// Scores of some queries of one sequence, in host memory.
+/// Some queries of one sequence with their scores, in host memory.
 struct ScoreRows {
   at::Tensor scores;                  ///< fp32 [heads, rows, keys], contiguous; −∞: not admitted
   at::Tensor mask;                    ///< bool or fp32 [1 or heads, rows, keys], contiguous; undefined: none
@@ -22,20 +22,17 @@ struct ScoreRows {
   std::int64_t q_len = 0;
 };
 
-/// The operands of a forward op, held while it runs, from which its scores can be made again.
-struct ScoreOperands {
-  at::Tensor q;
-  at::Tensor k;
-  at::Tensor mask;
-  std::optional<double> scale;
-  double softcap = 0;
-  Layout layout = Layout::kBHSD;
-  bool paged = false;
-  /// Scores have parts that are not read: ALiBi, the scales of an fp8 dtype.
-  bool partly_read = false;
-
-  ScoreOperands(const OpEntry& entry, const Arguments& arguments);
+/// Where a row's query stands among those of its sequence.
+struct RowPlace {
+  std::int64_t query = 0;
+  std::int64_t q_len = 0;
 };
+/// `heads_in_rows`: each row is a head, and all of them are of one query.
+RowPlace place_of(const ScoreRows& rows, std::int64_t row, bool heads_in_rows) noexcept;
+
+/// Adds the mask to one row of one head, and sets what it, causality and the window leave out to −∞.
+void admit(std::span<float> scores, const ScoreRows& rows, const records::AttentionCall& call, std::int64_t head,
+           std::int64_t row, const RowPlace& place);
 
 /// Scores of a hand-written chain as its softmax read them: sampled when the softmax ran, since they may be gone, or
 /// overwritten, when the chain is known to be attention.
@@ -51,25 +48,16 @@ struct ProbeSource {
   std::shared_ptr<const ChainScores> chain;  ///< of a hand-written chain
   /// Why there is neither.
   records::NotSampled missing = records::NotSampled::kHiddenOperands;
+  bool tolerance = false;        ///< measure what cheaper settings would do
   std::int64_t sampling_ns = 0;  ///< what was spent on it while the chain ran
 };
 
-/// While it lives, what this thread runs is seen by no autograd, mode, autocast, profiler or memory report: the
-/// program's results, records and figures stay as they would be.
-class UnseenScope {
- public:
-  UnseenScope();
-  UnseenScope(const UnseenScope&) = delete;
-  UnseenScope& operator=(const UnseenScope&) = delete;
-  ~UnseenScope();
-
- private:
-  struct Guards;
-  std::unique_ptr<Guards> guards_;
-};
-
-/// Whether reading a tensor of `device` would break a CUDA graph's capture, or may.
-bool may_be_captured(c10::Device device);
+/// `queries` evenly spaced rows of a sequence and their mask, without scores. Query heads that lie in the query axis
+/// (delivery.cpp) are rows there, all of which are taken.
+ScoreRows row_places(const OperandSequence& sequence, std::int64_t heads, std::int64_t queries);
+/// softcap(scale · Q·Kᵀ) as [heads, rows, keys] of fp32 q [heads, rows, dim] and k [key heads, keys, dim].
+at::Tensor scores_of(const at::Tensor& q, const at::Tensor& k, const ScoreOperands& operands);
+at::Tensor index_tensor(const std::vector<std::int64_t>& indices, const at::Tensor& like);
 
 /// softcap(scale · Q·Kᵀ) of sampled rows; causality and window are left to the reader. std::nullopt, with the reason in
 /// `problem`, for operands that are not read. Throws what ATen throws.
