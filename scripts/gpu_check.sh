@@ -71,7 +71,8 @@ dependency zlib with_make
 step "configure headscope" cmake -S . -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release "-DCMAKE_PREFIX_PATH=$prefix" \
   "-DPython_EXECUTABLE=$python" -DHEADSCOPE_BUILD_TESTS=ON -DHEADSCOPE_BUILD_PYTHON=ON || exit 1
 step "build headscope and what the check needs" nice cmake --build "$work/build" --target headscope headscope_python \
-  headscope_cupti_tests headscope_device_clock_tests headscope_fake_cupti headscope_fake_cuda || exit 1
+  headscope_cupti_tests headscope_device_clock_tests headscope_device_beside_torch_profiler_tests \
+  headscope_device_graphs_tests headscope_fake_cupti headscope_fake_cuda || exit 1
 
 # The package as it would be installed.
 package=$work/package
